@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from benchmarks.within_bins import INCOME, ROWS, SHARE, census, generated
 from dp_core.analysis.query.answering import QueryCell, ask
 from dp_core.analysis.query.sources import pooled_sources
+from dp_core.client.released import Measurement
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.released import Measurement
 from dp_core.methods.bin_density.fitting import fit_pieces
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.reading.schema_file import parse_schema

@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 from scipy import stats
 
-from dp_core.kernel.cost.currency import choose_currency
+from dp_core.plan.currency_choice import choose_currency
 from tests.canaries import CASES, Case, Finding, audit, counts_power, noise_power, power
 from tests.guesses import Moves, any_mechanism, best_accuracy, largest_moves, law
 

@@ -52,11 +52,12 @@ from distributed import Client, LocalCluster
 from benchmarks.trial import trial_plan
 from dp_core.confidential.code_store import CHUNK_ROWS, CodeStore, StoreWriter
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.kernel.counting.cell_counts import count_tables, plan_tables
+from dp_core.kernel.counting.cell_counts import count_tables
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.processors import threads
 from dp_core.plan.procedure import carry_out, decode_piece
+from dp_core.tables.table_plan import plan_tables
 from tasks.counting.dask_counter import DaskCounter
 from tasks.drawing.drawn_pieces import drawn_pieces
 

@@ -38,8 +38,8 @@ import numpy as np
 from common import MIXED_SIZES
 from numpy.typing import NDArray
 
-from dp_core.kernel.counting.cell_counts import count_codes, plan_tables
 from dp_core.kernel.counting.sparse_cells import count_keys, pack
+from dp_core.tables.table_plan import count_codes, plan_tables
 
 SIZES = {
     "mixed": MIXED_SIZES,

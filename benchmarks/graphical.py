@@ -37,14 +37,14 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.adult import load as load_adult
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.released import Released
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
-from dp_core.kernel.released import Released
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.pgm import Pgm

@@ -55,8 +55,8 @@ def make_store(folder: Path, sizes: Sequence[int], rows: int) -> None:
 def work(folder: Path, sizes: Sequence[int]) -> None:
     """Count all pairs of a store; print CPU, wall time and memory as JSON."""
     from dp_core.confidential.code_store import CodeStore
-    from dp_core.kernel.counting.cell_counts import plan_tables
     from dp_core.kernel.counting.domain import Domain
+    from dp_core.tables.table_plan import plan_tables
     from tasks.counting.dask_counter import DaskCounter
 
     domain = Domain(tuple(f"c{i}" for i in range(len(sizes))), tuple(sizes))

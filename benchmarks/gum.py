@@ -15,8 +15,8 @@ import time
 import numba
 import numpy as np
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.kernels.record_moves import Targets, start, update
 
 ROWS, COLUMNS, TABLES, LEVELS = 50_000, 15, 60, 20

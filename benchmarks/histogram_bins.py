@@ -18,12 +18,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer
 from dp_core.schema.structure.structural_zeros import StructuralZeros

@@ -46,12 +46,12 @@ from numpy.typing import NDArray
 
 from benchmarks.interval_parts.twinify_worker import COLUMNS, PAIRS, QUANTITIES, estimates
 from benchmarks.trial import trial_plan
+from dp_core.client.released import Measurement
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combine import combine
 from dp_core.inference.combining_rules import rule_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Measurement
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out, sample
 

@@ -32,6 +32,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement
 from dp_core.inference.combine import Rule, combine
 from dp_core.inference.measured_relations import (
     needed_groups,
@@ -40,7 +41,6 @@ from dp_core.inference.measured_relations import (
 )
 from dp_core.kernel.cost.currency import largest_limit
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Measurement
 from dp_core.methods import registry
 from dp_core.methods.replicates.noise_aware import SETS, redraw, unshrunk
 from dp_core.schema.structure.structural_zeros import StructuralZeros

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from dp_core.client.released import Measurement
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Measurement
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.reconstruction.reconstructor import LANES, Model, in_series

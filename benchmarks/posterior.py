@@ -44,12 +44,12 @@ from numpy.typing import NDArray
 
 from benchmarks.interval_parts.populations import GENERATED
 from benchmarks.trial import codes_schema, trial_plan
+from dp_core.client.released import Measurement, Totals
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combine import combine
 from dp_core.inference.combining_rules import rule_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import Outcome, carry_out, sample
 from dp_core.plan.release_spec import Mode

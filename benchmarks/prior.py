@@ -37,12 +37,12 @@ from numpy.typing import NDArray
 
 from benchmarks.auto_parts.draws import conditional, given, latent, skewed
 from benchmarks.trial import trial_plan
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combine import combine
 from dp_core.inference.combining_rules import rule_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods.prior import PublicPrior, as_codes
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import Answered, ask_all, fits, sample

@@ -53,13 +53,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.noise_scale import noise_for
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.kernel.cost.currency import Currency, choose_currency
+from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods.parametric.laplace_sanitizer import buy_edges
 from dp_core.methods.private_domain.quantile_tree import (
     equal_cuts,
@@ -68,6 +69,7 @@ from dp_core.methods.private_domain.quantile_tree import (
     pieces_of,
     widths,
 )
+from dp_core.plan.currency_choice import choose_currency
 from dp_core.schema.bin_pieces import Pieces, spread
 from dp_core.schema.variables import Variable
 
@@ -87,7 +89,7 @@ def tree(codes, currency, cost, rng) -> tuple[tuple[int, ...], Pieces]:
     levels = []
     for width in widths(POSITIONS):
         edges = group_edges(POSITIONS, width)
-        noise = currency.noise(cost / len(widths(POSITIONS)), l1=1, l2_squared=1)
+        noise = noise_for(currency, cost / len(widths(POSITIONS)), l1=1, l2_squared=1)
         exact = np.add.reduceat(leaves, edges[:-1])
         levels.append((exact + draw(noise, len(exact), rng)).tolist())
     records = estimate(levels)
@@ -144,7 +146,7 @@ def judged(way, values, currency, rng) -> tuple[float, float, float]:
     cuts, pieces = WAYS[way](codes, currency, share, rng)
     edges = np.array([0, *cuts, POSITIONS])
     bins = np.histogram(codes, edges)[0]
-    noise = currency.noise(currency.limit - share, l1=1, l2_squared=1)
+    noise = noise_for(currency, currency.limit - share, l1=1, l2_squared=1)
     noisy = np.maximum(bins + draw(noise, BINS, rng), 0)
     size = len(values)
     where = rng.choice(BINS, size, p=noisy / noisy.sum())

@@ -248,8 +248,8 @@ def make(case: Case, whole: Dataset) -> Truth:
     Raises:
         ReleaseError: if the method cannot make it.
     """
+    from dp_core.accounts.memory_session import MemorySession
     from dp_core.confidential.memory_counter import MemoryCounter
-    from dp_core.kernel.ledger.session import MemorySession
     from dp_core.metrics.marginal_error import average_tvd
     from dp_core.plan.procedure import ask_all, fits, sample
 

@@ -31,8 +31,8 @@ from dp_core.analysis.query.answering import ask, prepare_question
 from dp_core.analysis.query.change_answer import Side, changes_of, side_of
 from dp_core.analysis.query.sources import Sources, pooled_sources
 from dp_core.analysis.query.term_intervals import quantile_answers
+from dp_core.client.released import Measurement
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.released import Measurement
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_file import parse_schema
 

@@ -33,11 +33,11 @@ from numpy.typing import NDArray
 
 from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.sources import Sources, pooled_sources
+from dp_core.client.released import Measurement, Released, Totals
 from dp_core.kernel.cost.currency import largest_limit
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, Released, Totals
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 

@@ -24,12 +24,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement, tables_of
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.source import open_source
 from dp_core.inference.combine import combine
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.released import Measurement, tables_of
 from dp_core.methods import registry
 from dp_core.methods.replicates.kept_moments import keep_moments, points_of
 from dp_core.methods.replicates.noise_aware import redraw, unshrunk

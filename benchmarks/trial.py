@@ -8,9 +8,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
+from dp_core.accounts.requested import Privacy
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import A_ROW, ProtectedUnit
-from dp_core.kernel.privacy import Neighbours, Noise, Privacy, Stage
+from dp_core.kernel.privacy import Neighbours, Noise, Stage
 from dp_core.methods import registry
 from dp_core.methods.parametric.drawn_records import Modelling, measuring
 from dp_core.methods.reconstruction.reconstructor import Reconstructor

@@ -33,10 +33,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.auto_parts.generated import GENERATED
 from benchmarks.privsyn import load_demo
 from benchmarks.trial import trial_plan
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.selection.budget.workload import Told, WantedTable, mean_variance
 from dp_core.metrics.marginal_error import average_tvd, tvd

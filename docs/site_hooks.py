@@ -1,6 +1,6 @@
 """What the site shows besides the pages: commands and modules, from the code itself.
 
-Pages link to files of the project (`../dp_core/kernel/curator.py`), which are no pages: a link to a
+Pages link to files of the project (`../dp_core/client/curator.py`), which are no pages: a link to a
 module becomes one to its reference, any other is shown as the file's name.
 """
 

@@ -6,19 +6,16 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from dp_core.kernel.errors import (
-    AwaitsApproval,
     BadInput,
     BudgetRefused,
     DataRefused,
-    Fault,
-    Held,
     LedgerCorrupt,
     ReleaseError,
     SchemaViolation,
     StageFailed,
-    Unpublished,
 )
 
 __all__ = [
@@ -40,7 +37,50 @@ __all__ = [
     "looks_alike",
     "nearest",
     "similar",
+    "without_detail",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of a spec or schema.
+
+    Attributes:
+        file: Name of the file.
+        line: Line in the file, from 1; 0 if it has none.
+        key: Dotted path, `columns.age.type`; empty for the whole file.
+        text: What is wrong and what to do.
+    """
+
+    file: str
+    line: int
+    key: str
+    text: str
+
+
+def without_detail(error: ReleaseError) -> ReleaseError:
+    """Return a new error with the same sentence and row, and nothing that may be confidential.
+
+    An error that was raised holds its causes and its traceback, which an orchestrator stores.
+    """
+    return type(error)(error.message, row=error.row)
+
+
+class AwaitsApproval(BudgetRefused):
+    """The account runs approved plans only, and this one waits for a person; nothing was spent."""
+
+
+class Held(ReleaseError):
+    """All is made, and the release waits for a person to publish or withdraw it: no failure."""
+
+    exit_code = 6
+
+
+class Unpublished(ReleaseError):
+    """The release ended without a bundle, by the thresholds of its own spec: no failure."""
+
+    exit_code = 7
+
 
 MOST_KNOWN = 1000
 """Known words among which a message suggests one."""

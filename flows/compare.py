@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 
-from dp_core.errors import ReleaseError
+from dp_core.errors import ReleaseError, without_detail
 from flows.comparison.comparison import ComparisonProgress, lock_folder, report, run
 from flows.comparison.comparison_layout import prepare
 from flows.comparison.comparison_request import request_of
@@ -118,5 +118,5 @@ def _without_detail(work: Callable[[], Value]) -> Value:
     try:
         return work()
     except ReleaseError as error:
-        failure = error.without_detail()
+        failure = without_detail(error)
     raise failure

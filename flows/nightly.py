@@ -10,9 +10,9 @@ from typing import Any
 from prefect import flow
 from prefect.states import Completed, State
 
+from dp_core.accounts.signatures import read_public
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, LedgerCorrupt, ReleaseError
-from dp_core.kernel.ledger.signatures import read_public
 from dp_core.text.pages.number_texts import plural
 from flows.monitoring.prefect_events import tell_check
 from flows.releases.ledger_check import check_ledger

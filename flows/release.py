@@ -228,7 +228,7 @@ def make_release(run: PublicRun, reserved: StageResult, perform: Perform = Task.
     """Run every stage that is not done yet, then publish if that is allowed.
 
     Each task takes the results that it waits for, so Prefect draws them as its graph. The ledger
-    gives a grant before each stage of `dp_core.kernel.stage_grant.PAYS`: those that count records
+    gives a grant before each stage of `dp_core.policies.stage_grant.PAYS`: those that count records
     or may charge. `identify`, `validate` and `discretize` read the file before, as its attempt. A
     release that uses the tables of an earlier one runs `reuse` instead of all of them, and opens no
     data.

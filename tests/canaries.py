@@ -43,19 +43,19 @@ from scipy import sparse, stats
 from scipy.special import logsumexp
 
 from benchmarks.trial import trial_plan
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.verification.claims import read_claims
+from dp_core.client.released import Measurement, SparseTable, Totals
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.composition import Terms
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.extensions import thresholds
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms import additive_noise, private_choice
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.noise import threaded_noise
 from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, SparseTable, Totals
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.steps import posterior_draws

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.linked_columns import household_shares
-from dp_core.kernel.privacy import Neighbours, Relation, UnitWord
+from dp_core.kernel.document import Word
+from dp_core.kernel.privacy import Neighbours, Relation
 
 CANARY = "canary"
 """Column whose levels belong to one canary each."""
@@ -104,7 +105,7 @@ class Unit(Protocol):
     """Whose privacy a release claims: how its rows are written, and how far they move a count."""
 
     @property
-    def word(self) -> UnitWord:
+    def word(self) -> Word:
         """The unit of the account."""
 
     @property
@@ -148,7 +149,7 @@ class Persons:
     shares = 1
 
     @property
-    def word(self) -> UnitWord:
+    def word(self) -> Word:
         return "person" if self.max_rows > 1 else "row"
 
     @property
@@ -195,7 +196,7 @@ class Households:
 
     max_members: int
     above: int = 0
-    word: UnitWord = "household"
+    word: Word = "household"
 
     @property
     def shares(self) -> int:
@@ -251,7 +252,7 @@ class Panel:
     """
 
     above: int = 0
-    word: UnitWord = "person"
+    word: Word = "person"
     shares = 1
     weight = 1
 

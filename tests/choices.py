@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dp_core.kernel.curator import Curator
+from dp_core.client.curator import Curator
 from dp_core.kernel.mechanisms import private_choice
 from dp_core.kernel.questions.statistic import Statistic
 

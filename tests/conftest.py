@@ -115,7 +115,7 @@ HEAVY = (
     "tests/test_tutorial.py",
     "tests/flows/test_release.py",
     "tests/flows/cli/test_ledger_commands.py",
-    "tests/dp_core/kernel/cost/test_loss_distribution.py",
+    "tests/dp_core/accounts/test_loss_distribution.py",
     "tests/flows/test_charged_checks.py",
     "tests/flows/test_database_release.py",
     "tests/test_vectors.py",

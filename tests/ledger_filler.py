@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import sqlalchemy as sa
 
+from dp_core.accounts.chain_audit import MemoryBook
+from dp_core.accounts.ledger_position import whereabouts
 from dp_core.kernel.cost.composition import Terms
-from dp_core.kernel.ledger.audit import MemoryBook
 from dp_core.kernel.ledger.entries import charge_key, make_entry, unique_key
-from dp_core.kernel.ledger.ledger_position import whereabouts
 from dp_core.kernel.ledger.receipts import PUBLISHED, START, make_receipt
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.plan import Plan

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from dp_core.accounts.chain_audit import Audit, Totals, audit
 from dp_core.kernel.cost.composition import Amount, Terms
 from dp_core.kernel.cost.sensitivity import count_bounds
-from dp_core.kernel.ledger.audit import Audit, Totals, audit
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.kernel.ledger.rules import Policy, changes
 from dp_core.kernel.ledger.running_totals import Book, use

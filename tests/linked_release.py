@@ -14,6 +14,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from dp_core.accounts.ledger_position import Place, Total
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.accounts.plain_entries import result_hash
 from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
@@ -22,9 +25,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.document import document_hash
-from dp_core.kernel.ledger.ledger_position import Place, Total
-from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt, result_hash
-from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.plan.compiled_plan import compiled_document
 from dp_core.plan.procedure import Outcome, carry_out, sample

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.released import Answers, Measurement, Totals
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency, Kind
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.counting_queries import Queries
 from dp_core.kernel.questions.statistic import Sum
-from dp_core.kernel.released import Answers, Measurement, Totals
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.methods.selection.selector import Selection, Selector

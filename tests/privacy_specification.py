@@ -71,21 +71,21 @@ ROOT = trusted_core.ROOT
 PAGE = ROOT / "docs" / "privacy-specification.md"
 RELATIONS: tuple[Neighbours, ...] = get_args(Neighbours)
 CONSTANTS = {
-    "cost.curves.SMOOTHING": "variance that the Gaussian curve leaves",
-    "cost.curves.MOST_CELLS": "cells that one unit changes, at most",
-    "cost.curves.MARGIN": "relative margin of a conversion",
-    "cost.loss_distribution.MARGIN": "relative margin of a mass",
-    "cost.loss_distribution.MOST_DIFFERENT": "different scales, at most",
-    "cost.loss_distribution.SMALLEST_DELTA": "smallest delta",
-    "cost.composition.RHO_UNITS": "units of a rho of 1",
-    "questions.linear_questions.GRID": "units of a cosine of 1",
-    "questions.linear.MOST_COMPARED": "entries compared pair by pair, at most",
-    "questions.linear_questions.MOST_ENTRIES": "entries of all interactions, at most",
-    "questions.regressions.shortened.LONGEST": "largest `length_limit`",
-    "questions.whole_numbers.MOST": "size at which an entry is cut",
-    "mechanisms.event.LARGEST_SCALE": "scales are below this",
+    "kernel.cost.curves.SMOOTHING": "variance that the Gaussian curve leaves",
+    "kernel.cost.curves.MOST_CELLS": "cells that one unit changes, at most",
+    "kernel.cost.curves.MARGIN": "relative margin of a conversion",
+    "accounts.loss_distribution.MARGIN": "relative margin of a mass",
+    "accounts.loss_distribution.MOST_DIFFERENT": "different scales, at most",
+    "accounts.loss_distribution.SMALLEST_DELTA": "smallest delta",
+    "kernel.cost.composition.RHO_UNITS": "units of a rho of 1",
+    "kernel.questions.linear_questions.GRID": "units of a cosine of 1",
+    "kernel.questions.linear.MOST_COMPARED": "entries compared pair by pair, at most",
+    "kernel.questions.linear_questions.MOST_ENTRIES": "entries of all interactions, at most",
+    "kernel.questions.regressions.shortened.LONGEST": "largest `length_limit`",
+    "kernel.questions.whole_numbers.MOST": "size at which an entry is cut",
+    "kernel.mechanisms.event.LARGEST_SCALE": "scales are below this",
 }
-"""Constants of `dp_core.kernel` that a bound or a rounding depends on, with their meanings."""
+"""Constants of `dp_core` that a bound or a rounding depends on, with their meanings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -505,8 +505,10 @@ def constants() -> list[str]:
     """Return the table of constants."""
     lines = ["| constant | value | meaning |", "|---|---|---|"]
     for path, meaning in CONSTANTS.items():
-        module, _, name = f"dp_core.kernel.{path}".rpartition(".")
-        label = f"[{path.partition('.')[2]}](../{module.replace('.', '/')}.py)"
+        module, _, name = f"dp_core.{path}".rpartition(".")
+        label = (
+            f"[{path.removeprefix('kernel.').partition('.')[2]}](../{module.replace('.', '/')}.py)"
+        )
         value = _number(getattr(importlib.import_module(module), name))
         lines.append(f"| {label} | {value} | {meaning} |")
     return lines

@@ -20,10 +20,11 @@ from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 
+from dp_core.accounts.chain_audit import first_bad_link
+from dp_core.accounts.guarantee import shown, theorem_of
+from dp_core.accounts.plain_entries import read_receipt
 from dp_core.bundle.statement.spent_budget import MECHANISMS
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.guarantee import shown
-from dp_core.kernel.ledger.receipts import Receipt, first_bad_link
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.privacy import Relation
 from tests.dp_core.bundle import recomputed
@@ -346,7 +347,7 @@ def test_the_claims_follow_from_the_receipts(case):
     """Chain, sums and conversions by the independent reading; losses by dp-accounting."""
     rows, claims = case["receipts"], case["claims"]
     recomputed.check_chain(rows)
-    assert first_bad_link([Receipt.from_json(row) for row in rows]) is None
+    assert first_bad_link([read_receipt(row) for row in rows]) is None
     assert rows[-1]["hash"] == claims["head"]
     reserve = rows[0]["body"]
     kind, limit = reserve["currency"]["kind"], Fraction(reserve["currency"]["limit"])
@@ -367,7 +368,7 @@ def test_the_claims_follow_from_the_receipts(case):
         if claim is None:
             continue
         epsilon, delta = Fraction(claim["epsilon"]), Fraction(claim["delta"])
-        if claim["theorem"] == Currency(kind, limit).theorem:
+        if claim["theorem"] == theorem_of(Currency(kind, limit)):
             assert recomputed.convert(kind, limit, delta, Fraction(0))[0] <= epsilon * (1 + 1e-8)
             continue
         assert case["fixed_beforehand"]

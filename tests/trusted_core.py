@@ -89,6 +89,7 @@ GUARDS = (
 TESTS = (
     "tests/crashes",
     "tests/distributions",
+    "tests/dp_core/accounts",
     "tests/dp_core/audit",
     "tests/dp_core/kernel",
     "tests/flows/engine/test_configured_server.py",
@@ -110,6 +111,7 @@ AUDITED_TOO = (
     "requirements.lock",
     "deployments/*.py",
     "deployments/*.yaml",
+    "dp_core/accounts/*.py",
     "dp_core/audit/**/*.py",
     "dp_core/bundle/statement/spent_budget.py",
     "dp_core/bundle/writer.py",
@@ -139,7 +141,7 @@ AUDITED_TOO = (
 """Files whose change asks for `make test-all` as well: the tests that are left out and what else
 they test; all stages, and what else could put an error's text where it is kept; and what changes
 how flows, servers and clusters run, of which many tests are in `make test-all` only."""
-BELOW = ("dp_core.text.documents", "dp_core.metrics", "dp_core.schema")
+BELOW = ("dp_core.tables", "dp_core.text.documents", "dp_core.metrics", "dp_core.schema")
 """Rooms between the kernel and what holds rows."""
 CORE = ("dp_core.kernel", "dp_core.confidential", "tasks.ledger", "tasks.counting")
 """Rooms whose imports from the rooms below have to be right for the privacy to be right."""
@@ -173,6 +175,9 @@ OUTSIDE = (
     "  compute comparisons, draw them and format the figures. A mistake in these files can",
     "  affect only the internal folder. [Security](security.md#internal-pages) says what keeps",
     "  the pages there.",
+    "",
+    "`dp_core/accounts` computes from receipts alone. A mistake there changes no noise and no",
+    "charge. It could make the `tightest` epsilon of a statement too small, not `enforced`.",
 )
 """Part of the page about files that handle confidential figures and are not in the list."""
 

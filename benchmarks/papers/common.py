@@ -16,14 +16,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.accounts.requested import Privacy
+from dp_core.client.curator import Curator
+from dp_core.client.released import Released
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
-from dp_core.kernel.privacy import Neighbours, Noise, Privacy, Stage
-from dp_core.kernel.released import Released
+from dp_core.kernel.privacy import Neighbours, Noise, Stage
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.reconstructor import Model, Reconstructor
 from dp_core.methods.selection.selector import Selector

@@ -44,10 +44,10 @@ from numpy.typing import NDArray
 
 from benchmarks.papers.common import versions
 from benchmarks.papers.single_sets import known_rows, single_set
+from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.minimisers import ClassMinimiser
 from dp_core.kernel.questions.regressions.features import ONE, Features, Levels
 from dp_core.methods.parametric.modips import Modips

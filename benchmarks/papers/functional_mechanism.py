@@ -29,12 +29,12 @@ import numpy as np
 from common import versions
 from numpy.typing import NDArray
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.questions.regressions.features import Features
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.sequential_regression import SequentialRegression

@@ -33,10 +33,10 @@ import numpy as np
 
 from benchmarks.adult import LEVELS, distance, load
 from benchmarks.trial import trial_plan
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.lab.measures.classification import misclassification, svm_accuracy
 from dp_core.lab.measures.table_errors import RangeQueries, mean_range_error, random_range_queries

@@ -31,12 +31,13 @@ from numpy.typing import NDArray
 
 from benchmarks.papers.threshold_error import expected_l1
 from benchmarks.trial import trial_plan
+from dp_core.client.released import SparseTable
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import StageFailed
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.extensions.thresholds import continuous_threshold, threshold_for
-from dp_core.kernel.released import SparseTable
+from dp_core.methods.drawn_events import threshold_for
+from dp_core.methods.selection.budget.threshold_delta import continuous_threshold
 from dp_core.plan.procedure import Outcome, carry_out, sample
 
 LEFT_OUT = ("fnlwgt", "capital-gain", "capital-loss")

@@ -17,11 +17,10 @@ from dp_core.audit.report import HOUSEHOLDS, UNITS, Findings, unit_name
 from dp_core.audit.tiny_files import TinyFiles
 from dp_core.audit.tiny_households import TinyHouseholds
 from dp_core.audit.tiny_panels import FORMS, TinyPanels
+from dp_core.client.curator import Curator
 from dp_core.errors import ReleaseError
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.counting.coarse_counter import CoarseCounter
 from dp_core.kernel.counting.marginal import Counter
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.document import ProtectedUnit
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
@@ -33,6 +32,7 @@ from dp_core.schema.grid import Coarsening
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.coarse_counter import CoarseCounter
 
 EPSILONS = ("4", "400")
 """Each release is made with one of them in turn: with the larger, other tables are selected, and

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.audit.changes import Mismatch, used_bounds
 from dp_core.audit.frozen_noise import Exact, FrozenNoise, Values
 from dp_core.audit.neighbour_files import Pair
@@ -20,7 +21,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.counting.marginal import Counter, Marginal
-from dp_core.kernel.ledger.session import Draw, MemorySession
+from dp_core.kernel.ledger.session import Draw
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.privacy import Relation
 from dp_core.schema.definition import Schema

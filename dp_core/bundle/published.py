@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from dp_core.accounts.guarantee import Guarantee, implied, theorem_of
+from dp_core.accounts.ledger_position import Adoption, Place, Total, stated_adoptions
+from dp_core.accounts.requested import Privacy
+from dp_core.client.released import Released
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.guarantee import Guarantee, implied
-from dp_core.kernel.ledger.ledger_position import Adoption, Place, Total, stated_adoptions
 from dp_core.kernel.ledger.receipts import START, Receipt
-from dp_core.kernel.privacy import Privacy
-from dp_core.kernel.released import Released
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
@@ -132,7 +132,7 @@ class Published:
         return Guarantee(
             epsilon=self.privacy.epsilon,
             delta=self.privacy.delta,
-            theorem=self.currency.theorem,
+            theorem=theorem_of(self.currency),
         )
 
     @property

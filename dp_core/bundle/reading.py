@@ -41,7 +41,7 @@ class PrivateDraws:
     Attributes:
         columns: Columns of the table.
         cells: Number of its cells.
-        kind: How the records were drawn; see `Curator.draw_cells`.
+        kind: How the records were drawn; see `dp_core.methods.drawn_answers`.
         virtual: Virtual records in each cell.
         records: Number of records drawn.
         binned: Columns that were drawn in bins.

@@ -151,7 +151,7 @@ class RuleCheck:
             two, has the same text. A column with more decimals is refused there (`lacks_effect`).
         """
         units, encoder = self._read[name]
-        found = units.of(encoder.clipped(values))
+        found = units.of(np.clip(values.data, encoder.low, encoder.high))
         if values.exact is not None and not units.edges:
             low, high = float(encoder.rule.low), float(encoder.rule.high)
             exact = units.of(np.clip(values.exact, low, high))

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.confidential.encoding import Encoder
+from dp_core.confidential.original_values import decimals
 from dp_core.kernel.coding.coding_rule import CodingRule
 from dp_core.kernel.coding.encoder import RuleEncoder, count_problems
 from dp_core.kernel.coding.problems import Problem
 from dp_core.kernel.coding.raw_values import State, Values
-from dp_core.kernel.coding.stored_texts import decimals
 from dp_core.schema.definition import Column
 
 UNKNOWN_TEXTS = 20

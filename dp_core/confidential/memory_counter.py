@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.counting.cell_counts import count_codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.counting.sparse_cells import observed_cells
+from dp_core.kernel.counting.sparse_cells import count_keys, pack, unpack
+from dp_core.tables.table_plan import count_codes
 
 CACHED_BYTES = 1 << 28
 """Bytes of counts to keep, because methods with rounds ask for the same tables repeatedly."""
@@ -46,3 +46,18 @@ class MemoryCounter:
     def observed(self, clique: Clique) -> tuple[Codes, NDArray[np.int64]]:
         codes = self._data.codes[list(self._data.domain.axes(clique))]
         return observed_cells(codes, self._data.domain.project(clique).sizes)
+
+
+def observed_cells(codes: Codes, sizes: Sequence[int]) -> tuple[Codes, NDArray[np.int64]]:
+    """Return the non-empty cells, ascending, shape (cells, columns), and their counts.
+
+    Args:
+        codes: Codes of the records, shape (columns, rows).
+        sizes: Numbers of codes of the columns.
+
+    >>> cells, counts = observed_cells(np.array([[1, 0, 1], [2, 0, 2]], np.uint16), [2, 3])
+    >>> cells.tolist(), counts.tolist()
+    ([[0, 0], [1, 2]], [1, 2])
+    """
+    found, counts = count_keys(pack(codes, sizes))
+    return unpack(found, sizes), counts

@@ -17,7 +17,6 @@ from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.person_rows import Persons, hashes, kept_rows, orders
 from dp_core.confidential.source import Source
 from dp_core.kernel.coding.raw_values import Array, Values
-from dp_core.kernel.coding.stored_texts import decimals
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.decoding import decode, labels
 from dp_core.schema.definition import Column, Schema
@@ -119,3 +118,13 @@ def _numbers(column: Column, encoder: Encoder, data: Array, missing: Array | Non
     if encoder.rule.continuous:
         clipped = decimals(clipped)
     return column.scale.array(clipped, missing)
+
+
+def decimals(numbers: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the shortest decimal of each binary32, as binary64: 0.7 for 0.69999998807...
+
+    The decimals of up to six digits, and most of seven, are as a file or a schema writes them.
+    """
+    texts = pa.array(numbers).cast(pa.string())
+    written: NDArray[np.float64] = texts.cast(pa.float64()).to_numpy()
+    return written

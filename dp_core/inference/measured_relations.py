@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.counting.nested_columns import NestedColumns
+from dp_core.tables.cliques import with_larger
+from dp_core.tables.nested_columns import NestedColumns
 
 _MOST_LISTED = 6
 """Most groups that a sentence names."""
@@ -61,7 +62,7 @@ def unmeasured_groups(
     (('y', 'b'),)
     """
     held = {
-        number: [frozenset(each if nested is None else nested.with_larger(each)) for each in found]
+        number: [frozenset(each if nested is None else with_larger(nested, each)) for each in found]
         for number, found in cliques.items()
     }
     # With hundreds of columns there are tens of thousands of pairs, so those are looked up.

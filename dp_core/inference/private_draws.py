@@ -31,7 +31,7 @@ class GroupDraws:
     """The part of private draws that concerns one group of records.
 
     Attributes:
-        kind: `independent` draws, or draws from an `urn`, as `Curator.draw_cells` makes them.
+        kind: `independent` draws, or draws from an `urn`; see `CellDraws`.
         records: Number of draws, k.
         inside: Number of draws in the group.
         virtual_inside, virtual_outside: Virtual records in the group and outside it, in records.

@@ -17,11 +17,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.confidential.encoding import Encoder
+from dp_core.confidential.original_values import decimals
 from dp_core.kernel.codes import code_type
 from dp_core.kernel.coding.encoder import Encoded, count_problems
 from dp_core.kernel.coding.problems import Problem
 from dp_core.kernel.coding.raw_values import State, Values
-from dp_core.kernel.coding.stored_texts import canonical_texts, decimals, value_type
+from dp_core.kernel.coding.stored_texts import canonical_texts, value_type
 from dp_core.schema.definition import Column
 
 MOST_TEXTS = 20_000

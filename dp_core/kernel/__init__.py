@@ -10,5 +10,5 @@ enforces and states comes from it. Read in this order:
 - `mechanisms` (what each costs, and how it draws), `noise` (exact samplers) and `cost` (how costs
   add up);
 - `ledger` (what an account may promise and spend, as a chain of entries);
-- `curator` (a question becomes a charge, a draw and a receipt) and `released` (what leaves).
+- `requests` (a question becomes steps and a draw) and `kernel` (charge, draw, receipt).
 """

@@ -11,7 +11,7 @@ whoever verifies the release compiles it again from the published schema and pla
      "records": {"of": "rows"},                          or how households or panels make records
      "columns": [...],                                   see `coding.coding_rule`
      "dependents": [...],                                columns that follow from others
-     "rules": {"impossible": [...], "between": [...], "nested": null, "members": []},
+     "rules": {...},                                     see `dp_core.schema.rules.stated_rules`
      "currency": {"kind": "zcdp", "limit": "1/50", "own_delta": "0"},
      "stages": {"one_way": "1/500", "measure": "9/500"},
      "extensions": ["indif"]}                            questions outside the core
@@ -19,14 +19,13 @@ whoever verifies the release compiles it again from the published schema and pla
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
+from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.kernel.errors import BadInput
 from dp_core.kernel.extensions import EXTENSIONS
 
@@ -53,16 +52,6 @@ _RECORDS: Mapping[str, tuple[str, ...]] = {
     "rows": (),
     "households": (*_TABLES, *_MEMBERS),
     "panel": (*_WAVES, "repeated", "disagreeing"),
-}
-_RULES: Mapping[str, tuple[str, ...]] = {
-    "impossible": ("codes",),
-    "between": ("key", "clauses", "units"),
-    "members": ("codes", "least", "most"),
-}
-_CONDITIONS: Mapping[str, tuple[str, ...]] = {
-    "among": ("column", "codes"),
-    "missing": ("column", "missing"),
-    "at-most": ("terms", "bound"),
 }
 _AMOUNT = re.compile(r"[0-9]{1,2000}(/[1-9][0-9]{0,2000})?")
 
@@ -98,30 +87,6 @@ class ProtectedUnit:
         return self.most if self.word == "person" else 1
 
     @property
-    def words(self) -> str:
-        """Who is protected, for people.
-
-        >>> ProtectedUnit("row").words
-        'one row'
-        >>> ProtectedUnit("person", "id", 4).words
-        'one person (identified by id; at most 4 rows)'
-        >>> ProtectedUnit("household", "home", 10).words
-        'one household (identified by home; at most 10 persons)'
-        >>> ProtectedUnit("person", "id", waves=("2023", "2025")).words
-        'one person (identified by id), with all their rows in the waves 2023 to 2025,'
-        """
-        if self.word == "row":
-            return "one row"
-        named = f"one {self.word} (identified by {self.identified_by}"
-        if self.link not in ("", self.identified_by):
-            named += f", its persons by {self.link}"
-        if self.waves:
-            first, last = self.waves
-            return f"{named}), with all their rows in the waves {first} to {last},"
-        part = "person" if self.word == "household" else "row"
-        return f"{named}; at most {self.most} {part}{'s' * (self.most != 1)})"
-
-    @property
     def columns(self) -> dict[str, str]:
         """Columns that say whose a record is, by their keys in receipts; empty for a row."""
         named = {"identified_by": self.identified_by, "link": self.link}
@@ -134,19 +99,6 @@ class ProtectedUnit:
             return {"unit": "row"}
         limit = "max_members" if self.word == "household" else "max_rows"
         return {"unit": self.word, limit: self.most, "identified_by": self.identified_by}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values, which `protected_unit` reads."""
-        if self.word == "row":
-            return {"word": "row"}
-        return {
-            "word": self.word,
-            "identified_by": self.identified_by,
-            "most": self.most,
-            "missing_values": list(self.missing_values),
-            **({"waves": list(self.waves)} if self.waves else {}),
-            **({"link": self.link} if self.link else {}),
-        }
 
 
 A_ROW = ProtectedUnit("row")
@@ -190,16 +142,9 @@ def protected_unit(values: Any) -> ProtectedUnit:
     )
 
 
-def document_bytes(document: Mapping[str, Any]) -> bytes:
-    """Return a document as canonical JSON: equal documents have equal bytes."""
-    return json.dumps(
-        document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
-
-
 def document_hash(document: Mapping[str, Any]) -> str:
     """Return the SHA-256 of a document, in hex, by which the reservation binds it."""
-    return hashlib.sha256(document_bytes(document)).hexdigest()
+    return digest(document)
 
 
 def file_hash(document: Mapping[str, Any]) -> str:
@@ -219,7 +164,7 @@ def check_document(document: Mapping[str, Any]) -> ProtectedUnit:
     for key in sorted({*_KEYS} ^ {*document}):
         raise wrong_document(key)
     try:
-        if len(document_bytes(document)) > MOST_BYTES:
+        if len(canonical_json(document)) > MOST_BYTES:
             raise wrong_document("columns")
     except (TypeError, ValueError):  # no JSON, or no Unicode
         raise wrong_document("format") from None
@@ -233,9 +178,8 @@ def check_document(document: Mapping[str, Any]) -> ProtectedUnit:
     try:
         _check_parts(document["records"], unit, sizes)
         _check_dependents(document["dependents"], unit, sizes)
-        _check_rules(document["rules"], sizes)
     except (TypeError, ValueError, LookupError, AttributeError):  # a value of another type
-        raise wrong_document("rules") from None
+        raise wrong_document("dependents") from None
     _check_budget(document["currency"], document["stages"])
     named = document["extensions"]
     if not _are_texts(named) or named != sorted({*named} & {*EXTENSIONS}):
@@ -304,54 +248,14 @@ def _check_dependents(dependents: Any, unit: ProtectedUnit, sizes: Sizes) -> Non
         _need({*each} == {"column", "source", "codes", "cuts"}, "dependents")
         rule, where = coding_rule(each["column"]), "dependents"
         _need(each["source"] in known and rule.name not in {*known, unit.identified_by}, where)
-        _need(_are_codes(each["codes"], rule.codes) and _are_texts(each["cuts"]), where)
+        _need(are_codes(each["codes"], rule.codes) and _are_texts(each["cuts"]), where)
         cuts = [Fraction(cut) for cut in each["cuts"]]
         _need(cuts == sorted(cuts), where)
         known.add(rule.name)
 
 
-def _check_rules(rules: Any, sizes: Sizes) -> None:
-    """Raise unless rules are about columns, and about codes that these have."""
-    _need({*rules} == {*_RULES, "nested"}, "rules")
-    for kind, keys in _RULES.items():
-        for rule in rules[kind]:
-            where = f"rules.{kind}"
-            _need({*rule} == {"text", "columns", *keys}, where)
-            _need({*rule["columns"]} <= {*sizes}, where)
-            if kind == "between":
-                _check_clauses(rule, sizes)
-            else:
-                _check_codes(where, rule["columns"], rule["codes"], sizes)
-    if (nested := rules["nested"]) is not None:
-        _need({*nested} == {"columns", "parents"}, "rules.nested")
-        names, parents = nested["columns"], nested["parents"]
-        _check_codes("rules.nested", names[:-1], parents, sizes)
-        _need([*map(len, parents)] == [sizes[name] for name in names[1:]], "rules.nested")
-
-
-def _check_clauses(rule: Mapping[str, Any], sizes: Sizes) -> None:
-    """Raise unless a rule between columns has conditions of known kinds."""
-    where = "rules.between"
-    for condition in (each for clause in rule["clauses"] for each in clause):
-        _need({*condition} == {"kind", *_CONDITIONS[condition["kind"]]}, where)
-        terms = condition.get("terms") or [[condition["column"], 1]]
-        _need(all(name in sizes and type(factor) is int for name, factor in terms), where)
-        if condition["kind"] == "among":
-            _check_codes(where, [condition["column"]], [condition["codes"]], sizes)
-    for units in rule["units"]:
-        _need({*units} == {"column", "decimals", "edges"} and units["column"] in sizes, where)
-        _need(type(units["decimals"]) is int, where)
-        edges = [Fraction(edge) for edge in units["edges"]]
-        _need(edges == sorted(edges), where)
-
-
-def _check_codes(where: str, names: Sequence[str], codes: Sequence[Any], sizes: Sizes) -> None:
-    """Raise unless there are codes of each of some columns."""
-    pairs = zip(names, codes, strict=True)
-    _need(all(_are_codes(own, sizes[name]) for name, own in pairs), where)
-
-
-def _are_codes(values: Any, size: int) -> bool:
+def are_codes(values: Any, size: int) -> bool:
+    """Return whether values are a list of codes of a column that has so many."""
     return isinstance(values, list) and all(type(at) is int and 0 <= at < size for at in values)
 
 

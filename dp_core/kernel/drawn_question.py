@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE, extension
@@ -36,8 +34,8 @@ class DrawnQuestion(ABC):
     INSTEAD: ClassVar[str]
 
     @abstractmethod
-    def event(self, currency: Currency, cost: Fraction, relation: Relation) -> Event:
-        """Return the event, which costs at most `cost`."""
+    def event(self, relation: Relation) -> Event:
+        """Return the event with the scale that the question proposes; its cost follows from it."""
 
     @abstractmethod
     def shape(self, domain: Domain) -> tuple[int, ...]:

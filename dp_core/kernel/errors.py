@@ -7,7 +7,7 @@ run's internal folder and shown only on request.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 GARBAGE = (
     LookupError,
@@ -43,40 +43,16 @@ class ReleaseError(Exception):
         if row is not None:
             self.row = row
 
-    def without_detail(self) -> ReleaseError:
-        """Return a new error with the same sentence and row, and nothing that may be confidential.
-
-        An error that was raised holds its causes and its traceback, which an orchestrator stores.
-        """
-        return type(self)(self.message, row=self.row)
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One fault of a spec or schema.
-
-    Attributes:
-        file: Name of the file.
-        line: Line in the file, from 1; 0 if it has none.
-        key: Dotted path, `columns.age.type`; empty for the whole file.
-        text: What is wrong and what to do.
-    """
-
-    file: str
-    line: int
-    key: str
-    text: str
-
 
 class BadInput(ReleaseError):
     """The spec, the schema, the data or the command line is wrong; nothing was spent.
 
     Attributes:
-        faults: The faults of a document, by line; empty for other input.
+        faults: The faults of a document (`dp_core.errors.Fault`), by line; empty for other input.
     """
 
     exit_code = 2
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[Any, ...] = ()
 
 
 class DataRefused(BadInput):
@@ -97,10 +73,6 @@ class BudgetRefused(ReleaseError):
     exit_code = 3
 
 
-class AwaitsApproval(BudgetRefused):
-    """The account runs approved plans only, and this one waits for a person; nothing was spent."""
-
-
 class StageFailed(ReleaseError):
     """A stage failed for an outside reason; the release can be resumed."""
 
@@ -111,15 +83,3 @@ class LedgerCorrupt(ReleaseError):
     """The ledger's chain does not verify."""
 
     exit_code = 5
-
-
-class Held(ReleaseError):
-    """All is made, and the release waits for a person to publish or withdraw it: no failure."""
-
-    exit_code = 6
-
-
-class Unpublished(ReleaseError):
-    """The release ended without a bundle, by the thresholds of its own spec: no failure."""
-
-    exit_code = 7

@@ -10,7 +10,6 @@ calibrated, charged and drawn in shares, and the ledger stores whole numbers of 
 from __future__ import annotations
 
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,25 +17,11 @@ from numpy.typing import NDArray
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.counting.stored_rows import CheckedCounter, StoredRows
-from dp_core.kernel.ledger.session import MemorySession, Session
+from dp_core.kernel.ledger.session import Session
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.questions.calibration import require_calibrated
 from dp_core.kernel.requests import FileFacts, Request
 from dp_core.kernel.step_names import require_file_name
-
-
-class Answering(Protocol):
-    """What answers the requests of a release: the kernel, or a client of its process."""
-
-    @property
-    def facts(self) -> FileFacts:
-        """What is public about the confidential file."""
-
-    def answer(self, request: Request) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
-        """Return what was drawn for each step of a request, and the grant that paid for it."""
-
-    def public_rows(self) -> int | None:
-        """Return the number of rows if it is public, otherwise None."""
 
 
 class Kernel:
@@ -56,10 +41,10 @@ class Kernel:
 
         Raises:
             ValueError: if the counter counts in other units than the session charges for, or the
-                units were not weighed although the session is a ledger's.
+                units were not weighed although the session records what it charges.
         """
         # privacy: only rows that are public are asked about without their units being weighed.
-        if stored is None and not isinstance(session, MemorySession):
+        if stored is None and not session.forgets:
             raise ValueError("A file is asked only after the units in its code store were weighed.")
         # privacy: a unit changes counts in shares by S; with the sensitivity of records the noise
         # would be S times too small.

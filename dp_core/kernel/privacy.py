@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal
 
 from dp_core.kernel.counting.linked_columns import MOST_MEMBERS, household_shares
-from dp_core.kernel.document import A_ROW, ProtectedUnit, Word
+from dp_core.kernel.document import ProtectedUnit
 
 Neighbours = Literal["add-remove", "replace-one"]
 """Which pairs of files are neighbours: one unit more or less, or one unit different."""
-
-UnitWord: TypeAlias = Word
-"""Who is protected: a row, all rows of a person, or a household with its members."""
 
 MOST_ROWS = 1000
 """Most rows of a person; the slack of `dp_core.kernel.cost.curves` covers no more."""
@@ -24,20 +20,6 @@ Noise = Literal["laplace", "gaussian"]
 
 Stage = Literal["domain", "total", "one_way", "select", "measure", "analyses", "checks"]
 """Paying stages, in their order."""
-
-USUAL_EPSILON = 100
-"""Above it, an epsilon protects nobody in practice."""
-USUAL_DELTA = Fraction(1, 1000)
-"""Above it, a delta is a probability of disclosure that nobody would call protection."""
-
-PAYING_STAGES: tuple[Stage, ...] = get_args(Stage)
-
-OCCASIONAL: tuple[Stage, ...] = ("domain", "analyses")
-"""Paying stages that a release has only if it needs them: for private bins or levels, and for
-declared analyses. The others have a share in every plan, which may be 0."""
-
-TABLE_STAGES: frozenset[str] = frozenset({"domain", "total", "one_way", "measure"})
-"""Paying stages in which every event is a noisy table of counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,48 +91,6 @@ class Relation:
         return ("add-remove", "replace-one")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Privacy:
-    """The guarantee that a spec requests.
-
-    Attributes:
-        epsilon: Positive.
-        delta: 0 for pure differential privacy, otherwise below 1.
-        neighbours: Which pairs of files count as neighbours.
-        protects: Who is protected; a row by default.
-    """
-
-    epsilon: Fraction
-    delta: Fraction
-    neighbours: Neighbours
-    protects: ProtectedUnit = A_ROW
-
-    @property
-    def unit(self) -> UnitWord:
-        """The word for who is protected."""
-        return self.protects.word
-
-    @property
-    def max_rows(self) -> int:
-        """Most rows of a person; 1 if a row or a household is the unit."""
-        return self.relation.max_rows
-
-    @property
-    def max_members(self) -> int:
-        """Most members of a household; 1 for other units."""
-        return self.protects.most if self.unit == "household" else 1
-
-    @property
-    def shares(self) -> int:
-        """Shares of a unit; 1 unless households are the units."""
-        return self.relation.shares
-
-    @property
-    def relation(self) -> Relation:
-        """The relation of every sensitivity of the release."""
-        return relation_of(self.neighbours, self.protects)
-
-
 def relation_of(neighbours: Neighbours, unit: ProtectedUnit) -> Relation:
     """Return which files are neighbours if a unit is protected."""
     if unit.word == "household":
@@ -174,32 +114,3 @@ def stated_relation(values: Mapping[str, Any]) -> Relation:
         raise ValueError("These values state no neighbouring relation.")
     neighbours: Neighbours = values["neighbours"]
     return Relation(neighbours, most["max_rows"], household_shares(most["max_members"]))
-
-
-def cost_unit(currency: str) -> str:
-    """Return the unit of a release's costs.
-
-    Args:
-        currency: Kind of the release's currency.
-    """
-    return "epsilon" if currency == "pure" else "rho" if currency == "zcdp" else "mu²/2"
-
-
-def unprotected(epsilon: Fraction, delta: Fraction) -> str:
-    """Return why a total or a guarantee protects nobody, in sentences; "" if it does.
-
-    >>> unprotected(Fraction(20), Fraction(1, 1000))
-    ''
-    """
-    found = []
-    if epsilon > USUAL_EPSILON:
-        found.append(
-            f"An epsilon of {float(epsilon):g} protects nobody in practice: statistical offices"
-            " publish with totals of at most about 20."
-        )
-    if delta > USUAL_DELTA:
-        found.append(
-            f"A delta of {float(delta):g} is no protection: so large a share of the rows may be"
-            " disclosed. Keep it far below one over the number of persons."
-        )
-    return " ".join(found)

@@ -326,11 +326,15 @@ class Drawn(Request):
                 f"{asked.WHAT} is not possible where households are the units of privacy:"
                 f" {asked.INSTEAD}."
             )
+        event = asked.event(facts.relation)
+        # privacy: who asks proposes the scale, and pays for what it costs.
+        if facts.currency.cost(event) > self.cost:
+            raise ValueError(f"The event of step {self.name!r} costs more than its budget.")
         planned = Step(
             stage=self.stage,
             name=self.name,
             cost=self.cost,
-            event=asked.event(facts.currency, self.cost, facts.relation),
+            event=event,
             shape=asked.shape(domain),
             asks=asked.asks(domain),
         )

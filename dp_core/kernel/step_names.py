@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 _INTERACTION = "interaction of "
-_SET = re.compile(r"set ([1-9][0-9]{0,5}): ")
 _MOST_BYTES = 200  # with its suffix and that of a temporary file, a name has at most 255
 _PREFIXES = ("set ", "round ", _INTERACTION, "'", '"')
 
@@ -40,16 +38,6 @@ def step_name(name: str, replicate: int, round: int) -> str:
     if round:
         name = f"round {round}: {name}"
     return f"set {replicate}: {name}" if replicate else name
-
-
-def set_of(step: str) -> int:
-    """Return the number of the set that a step belongs to, 0 if it belongs to all.
-
-    >>> set_of("age"), set_of("set 12: round 3: age"), set_of("'set 2: age'")
-    (0, 12, 0)
-    """
-    found = _SET.match(step)
-    return int(found[1]) if found else 0
 
 
 def batch_name(stage: str, replicate: int, round: int) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dp_core.client.released import Measurement, Released
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Measurement, Released
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
+    from dp_core.client.curator import Curator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

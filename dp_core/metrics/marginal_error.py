@@ -133,7 +133,7 @@ class Tally:
             raise ValueError("A piece of a dataset must have the domain of the dataset.")
         self.rows += piece.rows
         if piece.rows * len(self._counts) >= _COMPILED_VISITS:
-            from dp_core.kernel.counting.cell_counts import count_codes
+            from dp_core.tables.table_plan import count_codes
 
             tables = count_codes(list(piece.codes), self.domain.sizes, list(self._axes.values()))
             for counts, table in zip(self._counts.values(), tables, strict=True):

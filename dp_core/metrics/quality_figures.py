@@ -15,10 +15,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from dp_core.client.household_values import scale_in_households
+from dp_core.client.released import Charged
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.counting.household_values import scale_in_households
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
-from dp_core.kernel.released import Charged
 from dp_core.metrics.noise_size import Noise, half_width
 
 CONFIDENCE = 0.95

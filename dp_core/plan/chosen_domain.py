@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dp_core.client.released import Released, Totals
 from dp_core.kernel.codes import Codes, code_type
-from dp_core.kernel.released import Released, Totals
 from dp_core.methods.parametric.drawn_records import Measuring, Modelling
 from dp_core.methods.private_domain.quantile_tree import (
     equal_cuts,

@@ -14,18 +14,20 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from dp_core.accounts.requested import PAYING_STAGES, Privacy
+from dp_core.client.interactions import cell_stddev
+from dp_core.client.noise_scale import noise_for, sensitivities
+from dp_core.client.released import noise_variance
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.kernel.cost.covered_choices import covered
-from dp_core.kernel.cost.currency import Currency, choose_currency, threshold_currency
+from dp_core.kernel.cost.currency import Currency, Kind, largest_limit
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.privacy import PAYING_STAGES, Noise, Privacy, Stage
+from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.questions.table_checks import TableChecks
-from dp_core.kernel.questions.vetted import sensitivities
-from dp_core.kernel.released import noise_variance
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared_statistics.limits import probe
@@ -81,7 +83,7 @@ def terms_of(spec: ReleaseSpec, currency: Currency, costs: Mapping[Stage, Fracti
     for clique, weight in zip(first.cliques, first.weights, strict=True):
         before[clique] = costs["one_way"] * weight
     noise = {
-        clique: currency.noise(cost / spec.replicates, **bounds)
+        clique: noise_for(currency, cost / spec.replicates, **bounds)
         for clique, cost in before.items()
         if cost
     }
@@ -120,7 +122,7 @@ def currency_of(spec: ReleaseSpec) -> Currency:
             share, bounds, cells = shares["measure"] * weight / times, (l1, l2_squared), 1.0
             if clique in selection.interactions:
                 of = interaction_of(spec, clique)
-                bounds, cells = sensitivities(of, spec.privacy.relation), of.cell_stddev(1.0)
+                bounds, cells = sensitivities(of, spec.privacy.relation), cell_stddev(of, 1.0)
             planned.append((share, *bounds, cells * domain.size(clique)))
     elif shares["measure"]:
         asked = spec.selector.select_events(domain, spec.privacy.relation)
@@ -211,7 +213,7 @@ def _declared_decide(spec: ReleaseSpec, currencies: Sequence[Currency]) -> bool:
     of_tables = _planned_declarations(spec)[len(spec.analyses) :]
     for table, ((share, l1, l2_squared, _), *_) in zip(tables, of_tables, strict=True):
         noise = min(
-            each.noise(share * each.limit, l1=l1, l2_squared=l2_squared).stddev
+            noise_for(each, share * each.limit, l1=l1, l2_squared=l2_squared).stddev
             for each in currencies
         )
         if rows and noise * table.groups > _MOST_NOISE * rows:
@@ -228,7 +230,8 @@ def _declared_error(spec: ReleaseSpec, currency: Currency) -> float:
     logs = [
         np.mean(
             [
-                2 * math.log(currency.noise(share * currency.limit, l1=l1, l2_squared=l2).stddev)
+                2
+                * math.log(noise_for(currency, share * currency.limit, l1=l1, l2_squared=l2).stddev)
                 for share, l1, l2, _ in piece
             ]
         )
@@ -295,7 +298,9 @@ def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency) -> Curr
         return found
     relation = spec.privacy.relation
     bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
-    noise = {each.kind: each.noise(part * each.limit, **bounds).stddev for each in (found, other)}
+    noise = {
+        each.kind: noise_for(each, part * each.limit, **bounds).stddev for each in (found, other)
+    }
     if min(noise, key=lambda kind: noise[kind]) != "pure":
         return found  # Laplace noise is larger even if single columns only are measured
     errors = {}
@@ -334,7 +339,7 @@ def _with_noisy_scores(
         "l2_squared": count_l2_squared(spec.privacy.relation) * statistic.length,
     }
     share = spec.shares["select"] * spec.selector.scores_share(spec.schema.domain)
-    variance = currency.noise(share * currency.limit, **bounds).stddev ** 2
+    variance = noise_for(currency, share * currency.limit, **bounds).stddev ** 2
     found = []
     for part, known, unknown in zip(DEPENDENCES, expected, without, strict=True):
         dependence = (part * usual(rows)) ** 2
@@ -419,3 +424,69 @@ def check_bounds(spec: ReleaseSpec) -> tuple[int, int]:
     """Return the L1 and squared L2 sensitivities of all charged checks together."""
     nothing = tuple(np.zeros(1, dtype=np.int64) for _ in spec.checks)
     return sensitivities(TableChecks(spec.checks, nothing), spec.privacy.relation)
+
+
+def choose_currency(
+    epsilon: Fraction,
+    delta: Fraction,
+    *,
+    noise: Noise | Literal["auto"],
+    statistics: Sequence[tuple[Fraction, int, int, float]],
+    choices: tuple[Fraction, int] | None = None,
+    choices_covered: bool = False,
+) -> Currency:
+    """Return the currency with the least expected absolute noise on the planned statistics. Public.
+
+    Args:
+        epsilon: Epsilon of the whole release.
+        delta: Delta of the whole release.
+        noise: `laplace` or `gaussian` restricts the choice; `auto` does not.
+        statistics: For each planned statistic: its fraction of the budget, L1 sensitivity, squared
+            L2 sensitivity, and weight (number of cells).
+        choices: Fraction of the budget for private choices, and their number; None (the default)
+            without any. The noise of each choice counts as much as that of one cell.
+        choices_covered: Whether every choice is certain to leave enough of the total for the
+            Gaussian curve (`Currency.allows`); otherwise choices exclude it.
+
+    Raises:
+        ValueError: if no currency allows this noise, epsilon and delta.
+    """
+    kinds: list[Kind] = []
+    if noise in ("auto", "laplace"):
+        kinds.append("pure")
+    if noise in ("auto", "gaussian") and delta > 0:
+        curve: Kind | None = "gaussian" if not choices else "mixed" if choices_covered else None
+        kinds += [curve, "zcdp"] if curve else ["zcdp"]
+    best: tuple[float, Currency] | None = None
+    for kind in kinds:
+        currency = Currency(kind, largest_limit(kind, epsilon, delta))
+        if currency.limit <= 0:
+            continue
+        error = sum(
+            weight
+            * noise_for(
+                currency, share * currency.limit, l1=l1, l2_squared=l2_squared
+            ).mean_absolute
+            for share, l1, l2_squared, weight in statistics
+        )
+        if choices and choices[1]:
+            part = float(choices[0] * currency.limit) / choices[1]
+            # Scales of `choose` for scores of sensitivity 1: exponential (pure), else Gumbel noise.
+            # That of `mixed` is 6 % larger, which must not decide against the noise of all tables.
+            error += choices[1] * (2 / part if kind == "pure" else 2 / math.sqrt(8 * part))
+        if best is None or error < best[0]:
+            best = (error, currency)
+    if best is None:
+        raise ValueError("No currency allows this epsilon and delta.")
+    return best[1]
+
+
+def threshold_currency(epsilon: Fraction, delta: Fraction) -> Currency:
+    """Return the currency of a release with thresholds: pure, with the whole delta set aside.
+
+    Raises:
+        ValueError: if delta is not between 0 and 1.
+    """
+    if not 0 < delta < 1:
+        raise ValueError(f"A threshold needs a delta above 0 and below 1, not {delta}.")
+    return Currency("pure", epsilon, delta)

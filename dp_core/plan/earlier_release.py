@@ -7,14 +7,14 @@ and has the guarantee of the earlier release. The new release never opens the co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from dp_core.accounts.ledger_position import Place
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.ledger.account_terms import UsedMeasurements
-from dp_core.kernel.ledger.ledger_position import Place
 from dp_core.kernel.ledger.receipts import Receipt
 
 
@@ -58,4 +58,4 @@ class EarlierRelease:
 
     def document(self) -> dict[str, object]:
         """Return what the plan of a release that uses its results states."""
-        return {**self.used.to_json(), "plan": digest(dict(self.plan))}
+        return {**asdict(self.used), "plan": digest(dict(self.plan))}

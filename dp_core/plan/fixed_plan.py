@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dp_core.accounts.requested import TABLE_STAGES
 from dp_core.errors import BadInput
-from dp_core.kernel.privacy import TABLE_STAGES
 from dp_core.methods import registry
 from dp_core.methods.selection.selector import PlannedSelector
 

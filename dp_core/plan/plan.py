@@ -9,16 +9,17 @@ from fractions import Fraction
 
 import numpy as np
 
+from dp_core.client.household_values import LARGEST, LARGEST_NOISE
+from dp_core.client.interactions import cell_stddev
+from dp_core.client.noise_scale import NoiseScale, noise_for, sensitivities
 from dp_core.errors import BadInput
 from dp_core.kernel.canonical import digest
-from dp_core.kernel.cost.currency import Currency, NoiseScale
+from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.counting.household_values import LARGEST, LARGEST_NOISE
-from dp_core.kernel.extensions.column_draws import LEAST_DRAW, draws_event
 from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.statistic import Statistic
-from dp_core.kernel.questions.vetted import sensitivities
+from dp_core.methods.drawn_events import LEAST_DRAW, draws_event
 from dp_core.methods.parametric.drawn_records import Measuring
 from dp_core.methods.private_domain.questions import PlannedChoice, planned_choices
 from dp_core.methods.reconstruction.linked.member_targets import ruled_members
@@ -39,6 +40,7 @@ from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.linked.possible_members import possible_household
 from dp_core.schema.rules.possible_codes import possible_record
+from dp_core.tables.cliques import row_bytes
 
 PLAN_VERSION = 1
 MOST_NOISY_ROWS = 10**7
@@ -204,7 +206,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
 
     def noise_of(statistic: Statistic, cost: Fraction) -> NoiseScale:
         own_l1, own_l2_squared = sensitivities(statistic, privacy.relation)
-        return currency.noise(cost, l1=own_l1, l2_squared=own_l2_squared)
+        return noise_for(currency, cost, l1=own_l1, l2_squared=own_l2_squared)
 
     def add(
         stage: Stage,
@@ -223,9 +225,9 @@ def make_plan(spec: ReleaseSpec) -> Plan:
             if clique in interactions:
                 of = interaction_of(spec, clique)
                 noise = noise_of(of, cost)
-                noise = NoiseScale(noise.kind, noise.scale * of.cell_stddev(1.0))
+                noise = NoiseScale(noise.kind, noise.scale * cell_stddev(of, 1.0))
             else:
-                noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
+                noise = noise_for(currency, cost, l1=l1, l2_squared=l2_squared)
             cells = domain.size(clique)
             tables.append(
                 PlannedTable(stage, clique, cells, cost, noise, times, clique in interactions)
@@ -270,7 +272,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         memory = spec.reconstructor.memory(domain, cliques, rows)
         if spec.mode == "noise-aware" or drawn_at_once(spec.schema):
             # The records are drawn all at once, and their values are stored twice.
-            memory += (2 * domain.row_bytes + 40) * max(rows - piece_rows(domain), 0)
+            memory += (2 * row_bytes(domain) + 40) * max(rows - piece_rows(domain), 0)
     return Plan(
         spec,
         currency,
@@ -356,7 +358,7 @@ def _check_noise(spec: ReleaseSpec, currency: Currency, cost: Fraction) -> Noise
                 f" the maximum of {MOST_CELLS:,}; name another under checks.tables."
             )
     l1, l2_squared = check_bounds(spec)
-    noise = currency.noise(cost, l1=l1, l2_squared=l2_squared)
+    noise = noise_for(currency, cost, l1=l1, l2_squared=l2_squared)
     reach = check_reach(spec, noise)
     if reach is not None and reach > WIDEST_CHECK:
         share = float(spec.shares["checks"])

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.counting.coarse_counter import CoarseCounter
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.released import Measurement, Records, Released, Table, Totals, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.counting.household_rows import from_pair_rows
 from dp_core.kernel.counting.marginal import Counter
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession, Session
+from dp_core.kernel.ledger.session import Session
 from dp_core.kernel.privacy import Stage
-from dp_core.kernel.released import Measurement, Records, Released, Table, Totals, tables_of
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.private_domain.questions import ask
 from dp_core.methods.reconstruction.gum import Gum
@@ -50,6 +49,8 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.linked.possible_members import with_possible_members
 from dp_core.schema.rules.possible_codes import with_possible_values
 from dp_core.schema.structure.public_totals import decisive, parts_of
+from dp_core.tables.coarse_counter import CoarseCounter
+from dp_core.tables.linked_records import from_pair_rows
 
 FOLLOWED = 1.5
 """Sets of mode `shared` are made from the median tables of the posterior distribution if the noisy

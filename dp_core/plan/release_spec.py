@@ -21,11 +21,12 @@ from typing import Any, Literal, Union, get_args
 
 import numpy as np
 
+from dp_core.accounts.requested import Privacy
 from dp_core.errors import BadInput, nearest
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.privacy import Noise, Privacy, Stage
+from dp_core.kernel.privacy import Noise, Stage
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.parametric.drawn_records import Modelling
 from dp_core.methods.prior import PublicPrior

@@ -6,21 +6,22 @@ Both the ledger, before it reserves, and the forecast of future days use this ch
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.cost.composition import NOTHING, Amount, Terms
-from dp_core.kernel.ledger.account_terms import Charter, amended, promise_of
+from dp_core.kernel.ledger.account_terms import Charter, Promise, amended, promise_of
 from dp_core.kernel.ledger.entries import Entry
+from dp_core.kernel.ledger.receipts import Receipt
 from dp_core.kernel.ledger.running_totals import (
     Book,
     balance,
     lineage,
     promised,
     settled,
-    taken_of,
+    subtree,
     use,
 )
 from dp_core.policies.budget_periods import (
@@ -70,7 +71,8 @@ def room(standing: Standing, day: date) -> Amount:
     index = calendar.index(day)
     in_period = standing.used_in_period.get(index, NOTHING)
     once = allowance(standing.terms, calendar)
-    return left.lesser(calendar.room(index, once, standing.used, in_period))
+    room = calendar.room(index, once, standing.used, in_period)
+    return Amount(min(left.main, room.main), min(left.delta, room.delta))
 
 
 def total_stops(standing: Standing, asked: Amount) -> str:
@@ -222,3 +224,28 @@ def broken_by_period(entry: Entry, book: Book) -> str | None:
 
 def _text(value: Amount) -> str:
     return canonical_json(value.to_json()).decode()
+
+
+def taken(book: Book, charter: Charter, promise: Promise, settlement: Receipt | None) -> Amount:
+    """Return the amount that a release takes from an account: reserved, or spent once settled.
+
+    Args:
+        book: The ledger.
+        charter: The account, with the terms by which to compute the amount.
+        promise: Promise of the release.
+        settlement: Receipt that ended the release; None if it is not settled.
+    """
+    if settlement is None:
+        return promised(charter, promise)
+    return settled(charter, promise, use(book, promise.position), settlement)
+
+
+def taken_of(book: Book, charter: Charter) -> Iterator[tuple[Promise, Receipt | None, Amount]]:
+    """Yield every release that an account pays for: promise, settlement and amount taken.
+
+    Args:
+        book: The ledger with the account's history.
+        charter: The account, with the terms by which to compute the amounts.
+    """
+    for promise, settlement in book.promises_of(subtree(book, charter.name)):
+        yield promise, settlement, taken(book, charter, promise, settlement)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.analysis.notebook.open_bundle import OpenRelease
 from dp_core.analysis.planned.plan_page import PlanPage, privacy_words
 from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, set_paths
@@ -34,10 +35,9 @@ from dp_core.bundle.statement.release_json import (
 )
 from dp_core.bundle.verification.claims import Facts
 from dp_core.bundle.writer import check_destination, hidden_folder, write_file
+from dp_core.client.released import Records
 from dp_core.inference.combine import known_rule
 from dp_core.inference.combining_rules import inference_statement
-from dp_core.kernel.ledger.session import MemorySession
-from dp_core.kernel.released import Records
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.methods.reconstruction.reconstructor import Model
 from dp_core.methods.replicates.survey_weights import Calibrator

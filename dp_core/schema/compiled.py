@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dp_core.accounts.requested import plain_unit
 from dp_core.kernel.document import NAME, VERSION
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
@@ -49,7 +50,7 @@ def file_document(schema: Schema) -> dict[str, Any]:
     `dp_core.schema.rules.file_rules` reads it. Public totals are not in it: they change no code.
     """
     return {
-        "unit": schema.unit.to_json(),
+        "unit": plain_unit(schema.unit),
         "records": _records(schema),
         "columns": [coding_document(column) for column in schema.columns],
         "dependents": [

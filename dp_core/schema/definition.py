@@ -16,7 +16,6 @@ from typing import Any, Literal
 from dp_core.kernel.coding.problems import Problem, refused_problems
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.linked_columns import MEMBERS
-from dp_core.kernel.counting.nested_columns import NestedColumns, Nesting, nestings
 from dp_core.kernel.document import A_ROW, ProtectedUnit
 from dp_core.schema.bin_pieces import BinPieces, Pieces
 from dp_core.schema.code_list import CodeList, Grouping
@@ -32,6 +31,8 @@ from dp_core.schema.structure.member_rules import MemberRule
 from dp_core.schema.structure.public_totals import PublicTotals
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.survey.survey_design import NO_SURVEY, Survey
+from dp_core.tables.cliques import Nesting, nestings
+from dp_core.tables.nested_columns import NestedColumns
 
 Missing = Literal["reject", "level"]
 OutOfRange = Literal["reject", "clip", "missing"]

@@ -17,11 +17,11 @@ import numpy as np
 
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes, code_type
-from dp_core.kernel.counting.coarse_counter import Recoding
 from dp_core.schema.bin_pieces import common_step, exact_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.coarse_counter import Recoding
 
 POSITIONS = 4096
 """Default number of positions of a numeric column."""

@@ -10,9 +10,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, assert_never, cast
 
-from dp_core.kernel.cost.account_curve import gaussian_statement
+from dp_core.accounts.account_curve import gaussian_statement
+from dp_core.accounts.guarantee import THEOREMS
 from dp_core.kernel.cost.composition import NOTHING
-from dp_core.kernel.cost.currency import THEOREMS
 from dp_core.kernel.ledger.account_terms import OF_ACCOUNT
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.kernel.ledger.receipts import AccountKind

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from dp_core.accounts.largest_release import epsilon_of
 from dp_core.kernel.cost.composition import Amount, Terms
 from dp_core.text.pages.answer import exact_json
 from dp_core.text.pages.number_texts import number
@@ -74,7 +75,7 @@ def amount_of(terms: Terms, of: Amount) -> PrivacyAmount:
     if terms.is_basic:
         return PrivacyAmount(of.main, of.delta)
     delta = terms.conversion_delta if of.main > 0 else Fraction(0)
-    return PrivacyAmount(terms.epsilon_of(of), delta, of.main, of.delta)
+    return PrivacyAmount(epsilon_of(terms, of), delta, of.main, of.delta)
 
 
 def amount_left(terms: Terms, left: Amount) -> PrivacyAmount:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dp_core.accounts.chain_audit import Audit
+from dp_core.accounts.requested import cost_unit
+from dp_core.accounts.signatures import fingerprint
 from dp_core.errors import BadInput
-from dp_core.kernel.ledger.audit import Audit
-from dp_core.kernel.ledger.signatures import fingerprint
-from dp_core.kernel.privacy import cost_unit
 from dp_core.plan.plan import Plan
 from dp_core.policies.refused_attempts import MOST_REFUSED
 from dp_core.text.pages.answer import CommandAnswer

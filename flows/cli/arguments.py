@@ -121,7 +121,7 @@ def confirm_total(epsilon: Fraction | None, delta: Fraction | None, *, meant: bo
     Raises:
         BadInput: if it is not meant, or nobody can be asked.
     """
-    from dp_core.kernel.privacy import unprotected
+    from dp_core.accounts.requested import unprotected
 
     what = unprotected(epsilon or Fraction(0), delta or Fraction(0))
     if meant or not what:

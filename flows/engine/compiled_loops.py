@@ -15,18 +15,19 @@ from typing import Any
 
 import numpy as np
 
+from dp_core.client.released import Table
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.kernel.counting.cell_counts import count_codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.linked_columns import LinkedColumns
-from dp_core.kernel.released import Table
 from dp_core.lab.field_scores.propensity import propensity
 from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
 from dp_core.plan.procedure import carry_out, sample
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.cliques import cliques_of
+from dp_core.tables.table_plan import count_codes
 
 ROWS = 2000
 MIXED = (2, 3, 4, 5, 6)
@@ -70,7 +71,7 @@ def _draw_households(rng: np.random.Generator) -> None:
     """Draw households with their members, as releases of linked tables do."""
     linked = LinkedColumns(household_columns=("a",), person_columns=("b", "c"), max_members=3)
     domain = Domain(linked.columns, (2, 3, 2, 3, 3, 4), linked)
-    cliques = [*((name,) for name in domain.columns), *domain.cliques(2)]
+    cliques = [*((name,) for name in domain.columns), *cliques_of(domain, 2)]
     tables = [domain.project(clique) for clique in cliques]
     fitted = tuple(Table(each, rng.uniform(1, 2, each.sizes)) for each in tables)
     # Whole members are copied where a rule ties two of their columns.

@@ -7,7 +7,7 @@ import os
 import traceback
 from collections.abc import Callable
 
-from dp_core.errors import ReleaseError, StageFailed
+from dp_core.errors import ReleaseError, StageFailed, without_detail
 from flows.engine.configured_server import server_fault
 from flows.engine.own_server import PATIENCE, ServerSlow
 from flows.engine.settings import DEFAULTS, QUIET, require_room
@@ -111,7 +111,7 @@ def without_data(release: str, work: Callable[[], object]) -> ReleaseError | Non
     except ReleaseError as error:
         if error.internal:
             RunFolder(home(), release).keep_detail(error.internal)
-        return error.without_detail()
+        return without_detail(error)
     except Exception as error:
         return stopped_outside(release, error)
     return None

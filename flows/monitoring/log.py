@@ -30,16 +30,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from dp_core.accounts.requested import cost_unit
 from dp_core.errors import BadInput
-from dp_core.kernel.privacy import cost_unit
 from tasks.run.stage_table import stages_of
 
 if TYPE_CHECKING:
     from prefect import Task
 
-    from dp_core.kernel.stage_grant import StageGrant
     from dp_core.plan.forecast.stage_pace import Moment
     from dp_core.plan.plan import Plan
+    from dp_core.policies.stage_grant import StageGrant
     from tasks.ledger.reservations import Charge
     from tasks.run.release_run import Run
 

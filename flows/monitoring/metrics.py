@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dp_core.accounts.largest_release import epsilon_of
 from dp_core.errors import ReleaseError
 from dp_core.kernel.cost.composition import NOTHING, Amount
 from dp_core.kernel.ledger.entries import Entry
@@ -225,7 +226,7 @@ def _parts(account: Account) -> list[tuple[str, Amount]]:
 
 def _epsilon(account: Account, amount: Amount) -> float:
     terms = account.terms
-    return float(amount.main if terms.is_basic else terms.epsilon_of(amount))
+    return float(amount.main if terms.is_basic else epsilon_of(terms, amount))
 
 
 def _of_period(ledger: Ledger, account: Account) -> Iterator[tuple[tuple[str, ...], float]]:

@@ -31,10 +31,10 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.utilities.annotations import quote
 
+from dp_core.accounts.requested import cost_unit
 from dp_core.kernel.cost.composition import Amount
-from dp_core.kernel.privacy import cost_unit
-from dp_core.kernel.stage_grant import PAYS
 from dp_core.plan.plan import Plan
+from dp_core.policies.stage_grant import PAYS
 from flows.monitoring import log
 from flows.monitoring.log import unit_words
 from flows.monitoring.outcome import STATES, Outcome

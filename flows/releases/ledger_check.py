@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dp_core.accounts.chain_audit import audit
+from dp_core.accounts.signatures import read_public
 from dp_core.errors import LedgerCorrupt
-from dp_core.kernel.ledger.audit import audit
 from dp_core.kernel.ledger.entries import Entry
-from dp_core.kernel.ledger.signatures import read_public
 from dp_core.policies.all_policies import POLICIES
 from dp_core.text.pages.answer import CommandAnswer
 from flows.answers.ledger_answers import ledger_check

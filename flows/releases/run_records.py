@@ -25,7 +25,7 @@ from prefect.exceptions import Pause
 from prefect.runtime import flow_run
 from prefect.states import State
 
-from dp_core.errors import ReleaseError, StageFailed
+from dp_core.errors import ReleaseError, StageFailed, without_detail
 from dp_core.kernel.canonical import canonical_json
 from flows.engine.settings import prepare, require_quiet_settings
 from tasks.ledger.leases import Holder, is_gone, this_process
@@ -205,7 +205,7 @@ def do_unattended(flow: str, work: Work) -> State[Any] | None:
         with RunRecords(home()).going_on(run, flow) as begun:
             return work(begun)
     except ReleaseError as error:
-        failure = error.without_detail()
+        failure = without_detail(error)
     except Exception as error:
         kept = RunRecords(home()).keep_detail(run, traceback.format_exc())
         failure = StageFailed(

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.errors import ReleaseError
+from dp_core.errors import ReleaseError, without_detail
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.requests import Request
-from dp_core.kernel.stage_grant import StageGrant
+from dp_core.policies.stage_grant import StageGrant
 from tasks.confidential.frames import Blocks, Malformed
 from tasks.confidential.messages import VERSION, error_of
 from tasks.confidential.plain_values import KeptParts, receipt_of, request_values, stage_grant_of
@@ -123,7 +123,7 @@ class Client:
         except ReleaseError as error:
             if error.internal:  # the process ended, and could not keep it
                 run.folder.keep_detail(error.internal)
-            raise ReportedFailure(error.without_detail()) from None
+            raise ReportedFailure(without_detail(error)) from None
 
     def _open(self, run: Run) -> None:
         """Open the release in the process, once."""

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
-    from dp_core.kernel.counting.coarse_counter import Recoding
     from dp_core.kernel.counting.domain import Domain
     from dp_core.kernel.counting.marginal import Counter
     from dp_core.kernel.counting.stored_rows import StoredRows
     from dp_core.kernel.kernel import Kernel
-    from dp_core.kernel.stage_grant import StageGrant
+    from dp_core.policies.stage_grant import StageGrant
     from dp_core.schema.rules.file_rules import FileRules
+    from dp_core.tables.coarse_counter import Recoding
     from tasks.counting.dask_counter import DaskCounter
 
 
@@ -178,7 +178,7 @@ class ConfidentialRun(Run):
         """
         if coarsening is None:
             return self._kernel(self.counter, self.store.domain, grant)
-        from dp_core.kernel.counting.coarse_counter import CoarseCounter
+        from dp_core.tables.coarse_counter import CoarseCounter
 
         # Each row is in one cell of each table of coarse codes, too.
         return self._kernel(CoarseCounter(self.counter, coarsening), coarsening.domain, grant)

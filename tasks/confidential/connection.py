@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from dp_core.errors import StageFailed
+from dp_core.errors import StageFailed, without_detail
 from dp_core.plan.data_location import DatabaseTable, places_of, store_of
 from dp_core.plan.plan import Plan
 from tasks.confidential.frames import Blocks, Gone, Malformed, receive, send
@@ -66,7 +66,7 @@ class ProcessConnection:
         self, message: Mapping[str, Any], blocks: Blocks, notice: Notice
     ) -> tuple[dict[str, Any], Blocks]:
         if self._ended is not None:
-            raise self._ended.without_detail()
+            raise without_detail(self._ended)
         try:
             send(self._started.connection, message, blocks)
             while True:

@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 
 from dp_core.errors import DataRefused, StageFailed
-from dp_core.kernel.counting.coarse_counter import CoarseCounter
 from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.counting.linked_columns import with_members
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.counting.stored_rows import CheckedCounter
 from dp_core.schema.grid import Coarsening
+from dp_core.tables.coarse_counter import CoarseCounter
 from tasks.confidential.confidential_run import ConfidentialRun
 from tasks.run.public_files import read_released, records, synthetic_codes, synthetic_files
 

@@ -10,10 +10,10 @@ from typing import Any, get_args
 
 import numpy as np
 
-from dp_core.errors import BadInput, DataRefused, ReleaseError, StageFailed
+from dp_core.errors import BadInput, DataRefused, ReleaseError, StageFailed, without_detail
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.stage_grant import PAYS, StageGrant
 from dp_core.plan.reading.spec_file import load_spec
+from dp_core.policies.stage_grant import PAYS, StageGrant
 from dp_core.schema.grid import Coarsening
 from tasks.confidential import file_work
 from tasks.confidential.confidential_run import ConfidentialRun
@@ -76,7 +76,7 @@ class Host:
             reply: dict[str, Any] = getattr(self, f"_{name}")(**fields)
         except ReleaseError as error:
             # privacy: what may be confidential stays in this process.
-            reply = error_message(error.without_detail())
+            reply = error_message(without_detail(error))
         except Malformed:
             raise
         except Exception as error:

@@ -15,12 +15,12 @@ from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dp_core.client.released import Released
     from dp_core.confidential.code_store import CodeStore
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
     from dp_core.kernel.counting.dataset import Dataset
     from dp_core.kernel.counting.household_rows import HouseholdRows
-    from dp_core.kernel.released import Released
     from dp_core.lab.field_scores.file_scores import ScoredColumns
     from dp_core.lab.measures.table_errors import PairRows
     from dp_core.plan.plan import Plan

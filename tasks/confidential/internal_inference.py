@@ -20,11 +20,11 @@ from tasks.support.run_folder import INTERNAL_NOTICE, write_atomically
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dp_core.client.released import Released
     from dp_core.confidential.code_store import CodeStore
     from dp_core.confidential.source import Source
     from dp_core.inference.combine import Rule
     from dp_core.kernel.counting.dataset import Dataset
-    from dp_core.kernel.released import Released
     from dp_core.lab.comparison.inference_page import Comparison
     from dp_core.lab.field_scores.file_scores import ScoredColumns
     from dp_core.lab.measures.inference_agreement import Agreement

@@ -27,7 +27,7 @@ from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.questions.descriptions import fields_json, of_type
 from dp_core.kernel.questions.vetted import kind_of_question
 from dp_core.kernel.requests import KINDS, Request
-from dp_core.kernel.stage_grant import StageGrant
+from dp_core.policies.stage_grant import StageGrant
 from tasks.confidential.frames import Blocks, Malformed
 
 KEPT = 8

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.curator import Curator
+from dp_core.client.curator import Curator
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.requests import FileFacts, Request
-from dp_core.kernel.stage_grant import StageGrant
+from dp_core.policies.stage_grant import StageGrant
 from dp_core.schema.grid import Coarsening
 from tasks.confidential.client import Client
 from tasks.confidential.messages import Codes

@@ -16,18 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.confidential.code_store import CodeStore
-from dp_core.errors import ReleaseError
+from dp_core.errors import ReleaseError, without_detail
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.counting.cell_counts import (
-    MOST_CELLS,
-    Axes,
-    TablePlan,
-    count_tables,
-    plan_tables,
-)
+from dp_core.kernel.counting.cell_counts import MOST_CELLS, Axes, TablePlan, count_tables
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.counting.sparse_cells import count_keys, pack, unpack, words
+from dp_core.tables.table_plan import parts_of, plan_tables
 from tasks.counting.worker_check import require_here, require_workers
 from tasks.support.dask_cluster import Graph, compute, workers, workers_of_a_process
 from tasks.support.worker_program import Program, program
@@ -137,7 +132,7 @@ class DaskCounter:
         groups = self._groups(sorted(wanted - known.keys()))
         plans = [plan_tables(self._domain.sizes, tuple(group)) for group in groups]
         # The joint tables of a plan can have many times the cells of its cliques.
-        parts = [part for plan in plans for part in plan.parts(self._cells_at_once())]
+        parts = [part for plan in plans for part in parts_of(plan, self._cells_at_once())]
         done, cells = 0, sum(part.cells for part in parts)
         for part in parts:
             told = progress and _within(progress, done / cells, part.cells / cells)
@@ -367,7 +362,7 @@ def _sheltered(work: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return work(*arguments)
     except ReleaseError as error:
-        failure = error.without_detail()
+        failure = without_detail(error)
     except Exception:
         return Failure(traceback.format_exc())
     # Raise outside the `except` block, so that no original error is pickled with this one.

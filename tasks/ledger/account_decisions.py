@@ -13,11 +13,11 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal
 
+from dp_core.accounts.signatures import Signer, key_proof
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
 from dp_core.kernel.cost.composition import Composition, Terms
 from dp_core.kernel.ledger.account_terms import Charter
 from dp_core.kernel.ledger.running_totals import other_owner
-from dp_core.kernel.ledger.signatures import Signer, key_proof
 from dp_core.kernel.privacy import Neighbours
 from dp_core.policies.budget_periods import Calendar, calendar_of, is_raised
 from dp_core.policies.refused_attempts import (

@@ -6,20 +6,13 @@ import datetime
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dp_core.accounts.largest_release import epsilon_of
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.composition import NOTHING, Amount, Composition, Tally, Terms
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.ledger.account_terms import Charter, promise_of
-from dp_core.kernel.ledger.running_totals import (
-    Balance,
-    balance,
-    lineage,
-    recounted,
-    subtree,
-    taken,
-    use,
-)
-from dp_core.policies.account_balance import Standing, recounted_periods, room_on, standing
+from dp_core.kernel.ledger.running_totals import Balance, balance, lineage, recounted, subtree, use
+from dp_core.policies.account_balance import Standing, recounted_periods, room_on, standing, taken
 from dp_core.policies.budget_periods import Calendar, calendar_of
 from tasks.ledger.database.transaction import Transaction
 from tasks.support.budget_refusals import RecentUse, no_account
@@ -131,7 +124,7 @@ def read_account(book: Transaction, name: str) -> Account:
     left = room_on(book, charter, today)
     others = [Above(above.name, above.terms, room_on(book, above, today)) for above in accounts[1:]]
     less = [other for other in others if _leaves_less(other, charter.terms, left)]
-    least = min(less, key=lambda other: other.terms.epsilon_of(other.left), default=None)
+    least = min(less, key=lambda other: epsilon_of(other.terms, other.left), default=None)
     return Account(charter, balance(book, name), left, least, today)
 
 
@@ -167,7 +160,7 @@ def _leaves_less(above: Above, terms: Terms, left: Amount) -> bool:
     """Return whether an account above has less left; compare epsilons unless both are basic."""
     if above.terms.composition == terms.composition == "basic":
         return not left.within(above.left)
-    return above.terms.epsilon_of(above.left) < terms.epsilon_of(left)
+    return epsilon_of(above.terms, above.left) < epsilon_of(terms, left)
 
 
 def read_uses(book: Transaction, name: str) -> tuple[Used, ...]:

@@ -14,9 +14,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from dp_core.accounts.ledger_version import not_known, version_of
+from dp_core.accounts.plain_entries import plain_entry, read_entry
 from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.kernel.canonical import canonical_json
-from dp_core.kernel.ledger.entries import Entry, not_known, version_of
+from dp_core.kernel.ledger.entries import Entry
 
 FORMAT_NAME = "dp-release ledger"
 _LONGEST_LINE = 1 << 26
@@ -51,7 +53,7 @@ def write_export(path: Path, entries: Iterable[Entry], *, count: int, head: str)
                 for entry in itertools.chain([first], rest):
                     if entry.position > count:
                         break
-                    file.write(canonical_json(entry.to_json()) + b"\n")
+                    file.write(canonical_json(plain_entry(entry)) + b"\n")
                 file.flush()
             except BaseException:
                 path.unlink()  # a partial export would look like a ledger with missing entries
@@ -129,8 +131,8 @@ def _header(path: Path, line: bytes) -> dict[str, Any]:
 def _entry(position: int, line: bytes) -> Entry:
     try:
         values = json.loads(line)
-        entry = Entry.from_json(values)
-        if canonical_json(entry.to_json()) + b"\n" != line:
+        entry = read_entry(values)
+        if canonical_json(plain_entry(entry)) + b"\n" != line:
             raise ValueError
     except (ValueError, KeyError, TypeError, RecursionError):
         raise LedgerCorrupt(f"Entry {position} of the export was changed.") from None

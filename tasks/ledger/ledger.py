@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
 
+from dp_core.accounts.chain_audit import Audit, audit
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
-from dp_core.kernel.ledger.audit import Audit, audit
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.plan.plan import Plan
 from dp_core.policies.all_policies import POLICIES

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dp_core.accounts.chain_audit import Totals
+from dp_core.accounts.ledger_position import Adoption, Place, Total, adoption_of
+from dp_core.accounts.signatures import public_key_of
 from dp_core.errors import LedgerCorrupt
-from dp_core.kernel.ledger.audit import Totals
 from dp_core.kernel.ledger.entries import Entry
-from dp_core.kernel.ledger.ledger_position import Adoption, Place, Total, adoption_of
 from dp_core.kernel.ledger.receipts import PUBLISHED, Receipt
-from dp_core.kernel.ledger.signatures import public_key_of
 from tasks.ledger import leases
 from tasks.ledger.accounts import (
     all_accounts,

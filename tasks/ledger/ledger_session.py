@@ -32,13 +32,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.accounts.plain_entries import result_hash
 from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.ledger.receipts import result_hash
 from dp_core.kernel.ledger.session import Draw
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.stage_grant import StageGrant
+from dp_core.policies.stage_grant import StageGrant
 from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Charge, Reservation
 from tasks.ledger.stored_result import (
@@ -76,6 +76,11 @@ class LedgerSession:
     def currency(self) -> Currency:
         """Currency of the release, with its total."""
         return self.reservation.currency
+
+    @property
+    def forgets(self) -> bool:
+        """False: the ledger records each charge."""
+        return False
 
     def perform(
         self, batch: str, steps: Sequence[Step], draw: Draw

@@ -13,16 +13,16 @@ from contextlib import contextmanager, suppress
 from fractions import Fraction
 from typing import Literal
 
+from dp_core.accounts.memory_session import check_steps
 from dp_core.errors import BadInput, BudgetRefused, DataRefused, ReleaseError, StageFailed
 from dp_core.kernel.ledger.entries import Entry, charge_key
 from dp_core.kernel.ledger.running_totals import use
-from dp_core.kernel.ledger.session import check_steps
 from dp_core.kernel.mechanisms.grant import Step
-from dp_core.kernel.stage_grant import PAYS, StageGrant
 from dp_core.plan.plan import Plan
 from dp_core.policies.approval import ENDS, Cause, Decision, Gate
 from dp_core.policies.approved_plans import barred_by
 from dp_core.policies.refused_attempts import Verdict, examination_of
+from dp_core.policies.stage_grant import PAYS, StageGrant
 from tasks.ledger import leases
 from tasks.ledger.database.ledger_database import Database, reads
 from tasks.ledger.database.transaction import Transaction

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
+from dp_core.accounts.ledger_position import whereabouts
+from dp_core.accounts.memory_session import check_left
 from dp_core.errors import BudgetRefused, StageFailed
 from dp_core.kernel.document import document_hash
-from dp_core.kernel.ledger.ledger_position import whereabouts
 from dp_core.kernel.ledger.receipts import EntryKind
 from dp_core.kernel.ledger.running_totals import use
-from dp_core.kernel.ledger.session import check_left
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.compiled_plan import compiled_document
 from dp_core.plan.plan import Plan
@@ -50,7 +51,7 @@ def reserve(book: Transaction, plan: Plan) -> Reservation:
             **({"extensions": list(plan.extensions)} if plan.extensions else {}),
             "sets": spec.sets,
             "mode": spec.mode,
-            **({"measurements": spec.measurements.used.to_json()} if spec.measurements else {}),
+            **({"measurements": asdict(spec.measurements.used)} if spec.measurements else {}),
             **({"schema": parts} if parts else {}),
             **({"revises": spec.revises} if spec.revises else {}),
             **({"publish": spec.publish} if spec.publish != "at-once" else {}),

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.accounts.plain_entries import result_hash
 from dp_core.errors import StageFailed
 from dp_core.kernel.canonical import canonical_json
-from dp_core.kernel.ledger.receipts import result_hash
 from tasks.ledger.reservations import Charge, Reservation
 
 MAGIC = b"DPNOISE1"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import sqlalchemy
 
+from dp_core.accounts.signatures import Signer, read_key
 from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.kernel.canonical import digest
-from dp_core.kernel.ledger.signatures import Signer, read_key
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
 from tasks.ledger.input_seals import is_sealed
 from tasks.ledger.ledger import Ledger

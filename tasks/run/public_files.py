@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dp_core.kernel.released import Released
+from dp_core.client.released import Released
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from tasks.run.release_run import Run
 

@@ -24,8 +24,8 @@ from tasks.support.run_folder import RunFolder
 if TYPE_CHECKING:
     from distributed import Client
 
-    from dp_core.kernel.stage_grant import StageGrant
     from dp_core.policies.refused_attempts import Verdict
+    from dp_core.policies.stage_grant import StageGrant
     from dp_core.schema.definition import Schema
 
 Progress = Callable[[str, float], None]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from dp_core.errors import DataRefused, ReleaseError, SchemaViolation, StageFailed
+from dp_core.errors import DataRefused, ReleaseError, SchemaViolation, StageFailed, without_detail
 from tasks.run.release_run import Run
 from tasks.support.run_folder import disk_errors, where_kept
 
@@ -48,7 +48,7 @@ def attempt(name: str, work: Callable[[], Result], run: Run) -> Result | Release
         return _refusal(name, run, error)
     except ReleaseError as error:
         _keep_detail(name, run, error.internal or "")
-        return error.without_detail()
+        return without_detail(error)
     except Exception as error:
         kept = _keep_detail(name, run, traceback.format_exc())
         return StageFailed(
@@ -74,10 +74,10 @@ def _refusal(name: str, run: Run, refused: DataRefused) -> ReleaseError:
         run.judge("refused")
     except ReleaseError as error:
         # It was not counted, so it is not told: the next attempt finds it again.
-        return error.without_detail()
+        return without_detail(error)
     _keep_detail(name, run, refused.internal or "")
     if not isinstance(refused, SchemaViolation):
-        return refused.without_detail()
+        return without_detail(refused)
     kept = run.folder.keep_refusal(refused.message)
     return SchemaViolation(
         f"The confidential data of release {run.spec.release!r} do not fit its schema. The ledger"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from dp_core.kernel.privacy import OCCASIONAL
+from dp_core.accounts.requested import OCCASIONAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dp_core.kernel.released import Totals
-from dp_core.kernel.stage_grant import StageGrant
+from dp_core.client.released import Totals
 from dp_core.plan import procedure
+from dp_core.policies.stage_grant import StageGrant
 from tasks.confidential.public_run import PublicRun
 from tasks.run.release_run import Run
 from tasks.stages.stage_task import granted_stage

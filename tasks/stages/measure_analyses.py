@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dp_core.client.released import Records, Released
 from dp_core.errors import StageFailed
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.questions.vetted import sum_from_json
-from dp_core.kernel.released import Records, Released
-from dp_core.kernel.stage_grant import StageGrant
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.plan.steps import posterior_draws
 from dp_core.plan.steps.statistics_measurement import statistic_answers
+from dp_core.policies.stage_grant import StageGrant
 from tasks.confidential.public_run import PublicRun
 from tasks.run.public_files import MARGINALS, read_released
 from tasks.run.release_run import Run

@@ -10,21 +10,22 @@ import dataclasses
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dp_core.client.curator import Curator
+from dp_core.client.released import Measurement, Released
 from dp_core.errors import StageFailed
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.curator import Curator
-from dp_core.kernel.released import Measurement, Released
-from dp_core.kernel.stage_grant import StageGrant
 from dp_core.methods.selection.selector import Dependences, Selection
 from dp_core.plan.procedure import measure_basics as measured_basics
 from dp_core.plan.procedure import measure_selected, replicates, select
+from dp_core.policies.stage_grant import StageGrant
 from tasks.confidential.public_run import PublicRun
 from tasks.run.earlier_releases import committed_tables, require_committed
 from tasks.run.public_files import MARGINALS
@@ -204,7 +205,7 @@ def reuse_measurements(run: Run) -> Mapping[str, object]:
     # What was measured while selecting is in the file of noisy tables too.
     kept = [{**selection, "measured": 0} for selection in selections]
     write_atomically(run.folder.public / SELECTION, canonical_json(kept))
-    facts: dict[str, object] = {"from": earlier.used.to_json(), "rows": basics["rows"]}
+    facts: dict[str, object] = {"from": asdict(earlier.used), "rows": basics["rows"]}
     schema = run.planned.spec.schema
     if schema.private:
         from dp_core.plan.chosen_domain import choose

@@ -25,10 +25,10 @@ def publish(run: Run) -> None:
     Raises:
         StageFailed: if the release is not settled, or the bundle does not verify.
     """
+    from dp_core.accounts.guarantee import second, tightest
     from dp_core.bundle.published import Published
     from dp_core.bundle.verification.claims import read_charge
     from dp_core.bundle.writer import write_bundle
-    from dp_core.kernel.cost.guarantee import second, tightest
 
     spec = run.spec
     settled = run.ledger.reservation(spec.release)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.household_values import in_households
+from dp_core.client.noise_scale import NoiseScale
+from dp_core.client.released import Records, Table
 from dp_core.errors import StageFailed
-from dp_core.kernel.cost.currency import NoiseScale
-from dp_core.kernel.counting.household_values import in_households
 from dp_core.kernel.privacy import Noise
-from dp_core.kernel.released import Records, Table
 from dp_core.methods.selection.candidates.pairs import DISTANCES, INDIF
 from dp_core.methods.selection.selector import Selection
 from dp_core.plan import procedure

@@ -11,7 +11,7 @@ from prefect.cache_policies import NO_CACHE
 
 from dp_core.errors import StageFailed
 from dp_core.kernel.canonical import digest
-from dp_core.kernel.stage_grant import PAYS, StageGrant
+from dp_core.policies.stage_grant import PAYS, StageGrant
 from tasks.run.release_run import Run
 from tasks.run.stage_failures import attempt
 
@@ -83,12 +83,12 @@ def granted_stage(
     this reservation and its plan it fails before its work begins, unless the stage is already done.
 
     Args:
-        name: Public name of the stage; one of `dp_core.kernel.stage_grant.PAYS`.
+        name: Public name of the stage; one of `dp_core.policies.stage_grant.PAYS`.
     """
     if name not in PAYS:
         raise ValueError(
             f"The ledger gives no grants for stage {name!r}; add it to `PAYS` in"
-            " dp_core/kernel/stage_grant.py."
+            " dp_core/policies/stage_grant.py."
         )
 
     def decorate(work: Callable[[RunT, StageGrant], Facts]) -> Task[..., StageResult]:

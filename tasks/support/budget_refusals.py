@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from dp_core.accounts.largest_release import epsilon_of, largest_epsilon, most_sets, six_digits
 from dp_core.errors import BadInput, nearest
-from dp_core.kernel.cost.composition import Amount, Terms, largest_epsilon, most_sets, six_digits
+from dp_core.kernel.cost.composition import Amount, Terms
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.ledger.account_terms import Charter, Promise
 from dp_core.plan.plan import Plan, make_plan, with_gaussian_noise
@@ -162,7 +163,7 @@ def no_room(
 def _words(terms: Terms, amount: Amount) -> str:
     """Return the main part of an amount; rho with the epsilon that it implies by itself."""
     main = show(max(amount.main, Fraction(0)))
-    return main if terms.is_basic else f"{main} (epsilon {show(terms.epsilon_of(amount))})"
+    return main if terms.is_basic else f"{main} (epsilon {show(epsilon_of(terms, amount))})"
 
 
 def _users(uses: Sequence[RecentUse]) -> str:

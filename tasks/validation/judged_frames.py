@@ -30,10 +30,10 @@ from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.confidential.between_columns import DependencyCheck
 from dp_core.confidential.column_profiles import Profile, Profiler
 from dp_core.confidential.encoding import Encoder, settle_zeros
+from dp_core.confidential.original_values import decimals
 from dp_core.kernel.codes import code_type
 from dp_core.kernel.coding.problems import Problem
 from dp_core.kernel.coding.raw_values import State, Values
-from dp_core.kernel.coding.stored_texts import decimals
 from dp_core.kernel.counting.processors import threads
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.column_types.column_type import ValueType

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.papers.threshold_error import expected_l1, kept_probability
-from dp_core.kernel.extensions.thresholds import continuous_threshold
+from dp_core.methods.selection.budget.threshold_delta import continuous_threshold
 
 FORMS = ("algorithm", "text", "sharp")
 

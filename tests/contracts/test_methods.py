@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from dp_core.kernel.released import ReleasedKind
+from dp_core.client.released import ReleasedKind
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.selection.selector import PlannedSelector, Selector

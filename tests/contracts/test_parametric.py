@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.released import Records
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.kernel.cost.currency import choose_currency
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
-from dp_core.kernel.released import Records
 from dp_core.methods import registry
 from dp_core.methods.parametric.column_histograms import ColumnHistograms
 from dp_core.methods.parametric.drawn_records import Modelling, measuring
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
+from dp_core.plan.currency_choice import choose_currency
 from dp_core.plan.presets import PRESETS
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.schema.variables import Variable, Variables

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from benchmarks.trial import trial_plan
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.released import tables_of
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.extensions import EXTENSIONS
-from dp_core.kernel.ledger.session import MemorySession
-from dp_core.kernel.released import tables_of
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import carry_out, sample
 from tests.full import some

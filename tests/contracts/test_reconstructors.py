@@ -10,13 +10,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dp_core.client.interactions import steps_of_a_record
+from dp_core.client.released import Records, ReleasedKind, SparseTable
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Records, ReleasedKind, SparseTable
 from dp_core.methods import registry
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.exact_tables import summed
@@ -114,7 +115,7 @@ def beyond_the_columns():
     for number, clique in enumerate(pairs, start=5):
         of = Interaction(clique, sizes[clique])
         values = of.of_table(counts[clique].counts)
-        found.append(noisy_sums(of, values, scale=of.unit, grant=number))
+        found.append(noisy_sums(of, values, scale=steps_of_a_record(of), grant=number))
     return found
 
 

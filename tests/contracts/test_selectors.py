@@ -11,22 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.released import tables_of
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.covered_choices import COVER, covered
-from dp_core.kernel.cost.currency import Currency, largest_limit, threshold_currency
+from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import tables_of
 from dp_core.methods import registry
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.methods.selection.selector import Selection, Selector
+from dp_core.plan.currency_choice import threshold_currency
 from dp_core.plan.presets import PRESETS
 from tests.full import pairwise, some
 from tests.measured import method_inputs

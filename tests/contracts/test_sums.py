@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.errors import GARBAGE
 from dp_core.kernel.extensions.minimisers import ClassMinimiser
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.privacy import Neighbours, Relation
 from dp_core.kernel.questions.limited_sums import LimitedSums
 from dp_core.kernel.questions.linear_questions import (

@@ -16,20 +16,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.kernel import requests as requests_module
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.curves import gaussian_delta, zcdp_epsilon
+from dp_core.kernel.cost.curves import zcdp_epsilon
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.query_scores import QueryDistance
 from dp_core.kernel.questions.table_distance import TableDistance
 from tests.choices import chances, loss
 from tests.distributions.audited_files import PaysAlways, Tables
 from tests.full import RELATIONS_OF_AUDITS, RIGHT_OR_WRONG
+from tests.gaussian_curve import gaussian_delta
 from tests.statistical import delta_at_least, epsilon_at_least
 
 pytestmark = [pytest.mark.slow, pytest.mark.statistical]

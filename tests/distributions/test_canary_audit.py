@@ -20,12 +20,13 @@ import pyarrow as pa
 import pytest
 from scipy import sparse, stats
 
+from dp_core.accounts import losses
 from dp_core.confidential import coding, person_rows
 from dp_core.confidential.linked import linked_source
 from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.errors import StageFailed
 from dp_core.kernel import requests as requests_module
-from dp_core.kernel.cost import losses, sensitivity
+from dp_core.kernel.cost import sensitivity
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.counting.linked_columns import MEMBERS

@@ -14,19 +14,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import cell_draws
-from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, draw_cells, urn_event
-from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, draws_event
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.mechanisms.grant import Grant, Step
+from dp_core.methods.drawn_answers import draw_cells
+from dp_core.methods.drawn_events import draws_event, urn_event
 
 pytestmark = pytest.mark.statistical
 

@@ -9,14 +9,14 @@ import pytest
 
 import dp_core.kernel.kernel as kernel_module
 import dp_core.kernel.requests as requests_module
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.household_values import stored_shares
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.household_counter import HouseholdCounter
-from dp_core.kernel.counting.household_values import stored_shares
 from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.query_scores import QueryDistance
 from tests.choices import chances, loss

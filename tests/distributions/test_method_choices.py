@@ -11,9 +11,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.client.curator import Curator
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.f_score import FScore
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.r_score import RScore

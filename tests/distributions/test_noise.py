@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.kernel.cost.currency import Currency, choice_event
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms import private_choice
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.noise.threaded_noise import PIECE_CELLS

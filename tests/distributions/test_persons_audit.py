@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 import dp_core.kernel.requests as requests_module
-from dp_core.kernel.cost.currency import Currency, threshold_currency
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
-from dp_core.kernel.extensions.thresholds import StabilityEvent, survival, threshold_table
+from dp_core.kernel.extensions.thresholds import StabilityEvent, kept_by_chance
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.query_scores import QueryDistance
+from dp_core.methods.drawn_answers import threshold_table
+from dp_core.plan.currency_choice import threshold_currency
 from tests.choices import chances, loss
 from tests.distributions.audited_files import Column
 from tests.statistical import delta_at_least, epsilon_at_least
@@ -84,13 +86,13 @@ def test_cells_of_one_person_appear_as_rarely_as_was_charged(spread, epsilon, le
     assert least * float(event.own_delta()) < bound <= float(event.own_delta()) <= 0.1
     # A threshold made for one row.
     monkeypatch.setattr(
-        "dp_core.kernel.extensions.thresholds.threshold_for",
+        "dp_core.methods.drawn_events.threshold_for",
         lambda scale, delta, rows: next(  # noqa: ARG005
-            t for t in range(K, 1000) if survival(scale, t) <= delta
+            t for t in range(K, 1000) if kept_by_chance(scale, t, 1) <= delta
         ),
     )
     monkeypatch.setattr(
-        StabilityEvent, "own_delta", lambda self: survival(self.scale, self.threshold)
+        StabilityEvent, "own_delta", lambda self: kept_by_chance(self.scale, self.threshold, 1)
     )
     bound, event = shown(spread, epsilon)
     assert bound > float(event.own_delta())

@@ -14,23 +14,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import column_draws
-from dp_core.kernel.extensions.column_draws import (
-    PerturbedDrawsEvent,
-    differing_draws,
-    drawn_asks,
-    draws_event,
-)
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, differing_draws, drawn_asks
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.privacy import Relation
+from dp_core.methods.drawn_events import draws_event
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.pegs import Pegs
 from dp_core.schema.structure.structural_zeros import StructuralZeros

@@ -9,14 +9,15 @@ allow, or nearly. `test_audit.py` audits the noise itself by draws.
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from dp_core.client.curator import Curator
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.cosine_tails import CosineTails
 from dp_core.kernel.extensions.cuts import CutDeviations
 from dp_core.kernel.extensions.indif import InDif
@@ -295,10 +296,12 @@ def test_scores_and_queries_keep_what_they_were_charged(name, kind, halved, monk
 def farthest(sizes, neighbours, by, rows=1):
     """Return an interaction, the two farthest neighbours, and the change of the entries."""
     of = Interaction(tuple("abc"[: len(sizes)]), sizes)
-    entries = np.stack([of.of_table(cell.reshape(sizes)) for cell in np.eye(of.cells, dtype=int)])
+    entries = np.stack(
+        [of.of_table(cell.reshape(sizes)) for cell in np.eye(math.prod(of.sizes), dtype=int)]
+    )
     size = {"l1": lambda change: np.abs(change).sum(), "l2": lambda change: (change**2).sum()}[by]
     files = np.full((2, *sizes), 40, dtype=np.int64)
-    cells = range(of.cells)
+    cells = range(math.prod(of.sizes))
     if neighbours == ADD:
         last = max(cells, key=lambda cell: size(entries[cell]))
         change = entries[last]

@@ -13,13 +13,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dp_core.kernel.cost.currency import Currency, threshold_currency
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import thresholds
-from dp_core.kernel.extensions.thresholds import threshold_table
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
+from dp_core.methods.drawn_answers import threshold_table
+from dp_core.plan.currency_choice import threshold_currency
 from tests.distributions.audited_files import Column
 from tests.full import some
 from tests.statistical import FALSE_ALARM, delta_at_least, discrete_laplace, epsilon_at_least, fits

@@ -5,8 +5,8 @@ from contextlib import ExitStack
 import pytest
 import sqlalchemy as sa
 
+from dp_core.client.curator import Curator
 from dp_core.kernel.counting.stored_rows import StoredRows
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from tasks.ledger.ledger_session import LedgerSession

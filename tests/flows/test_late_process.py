@@ -7,10 +7,10 @@ from fractions import Fraction
 import pytest
 
 from dp_core.bundle.files.marginals_file import read_marginals
+from dp_core.client.released import tables_of
 from dp_core.confidential.coding import write_codes
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.composition import Terms
-from dp_core.kernel.released import tables_of
 from flows.cli.actions.publication_decisions import abandon
 from tests.confidential_side import confidential_run
 from tests.flows.conftest import as_csv, plainly, stopping, survey

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.kernel.cost.composition import NOTHING, Amount, Terms, of_kind
+from dp_core.accounts.largest_release import of_kind
+from dp_core.kernel.cost.composition import NOTHING, Amount, Terms
 from dp_core.policies.account_balance import Standing
 from dp_core.policies.budget_periods import Calendar
 from flows.answers.forecast_answers import releases_that_fit

@@ -19,24 +19,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dp_core.accounts.guarantee import implied, second, tightest
+from dp_core.accounts.largest_release import epsilon_of
+from dp_core.accounts.loss_distribution import tightest_epsilon
+from dp_core.accounts.plain_entries import result_hash
+from dp_core.accounts.requested import Privacy, words_of
 from dp_core.kernel.coding.coding_rule import coding_rule
 from dp_core.kernel.coding.encoder import RuleEncoder
 from dp_core.kernel.cost.composition import Amount, Terms
 from dp_core.kernel.cost.currency import Currency, Kind, choice_event, largest_limit
 from dp_core.kernel.cost.curves import gaussian_epsilon, gaussian_limit, zcdp_epsilon
-from dp_core.kernel.cost.guarantee import implied, second, tightest
-from dp_core.kernel.cost.loss_distribution import tightest_epsilon
 from dp_core.kernel.document import NAME, check_document, document_hash
 from dp_core.kernel.document import VERSION as DOCUMENT_VERSION
 from dp_core.kernel.errors import BadInput
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
 from dp_core.kernel.extensions.thresholds import StabilityEvent
-from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt, result_hash
+from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
-from dp_core.kernel.privacy import Neighbours, Privacy, Relation
+from dp_core.kernel.privacy import Neighbours, Relation
 
 FOLDER = Path(__file__).parent
 VERSION = 1
@@ -308,7 +311,7 @@ def document_case(name: str, unit: Mapping[str, Any], records: Mapping[str, Any]
     if unit["word"] == "household":
         columns = [SEX | {"name": each} for each in ("tenure", "members", "sex", "other.sex")]
     document = DOCUMENT | {"unit": unit, "records": records, "columns": columns}
-    protects = check_document(document).words
+    protects = words_of(check_document(document))
     return {
         "name": name,
         "document": document,
@@ -435,7 +438,7 @@ def account_case(
         "releases": listed,
         "used": used.to_json(),
         "fits": used.within(terms.limit),
-        "epsilon_of_used": _decimal(terms.epsilon_of(used)),
+        "epsilon_of_used": _decimal(epsilon_of(terms, used)),
     }
 
 

@@ -14,12 +14,13 @@ from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.quality.relations import as_table
 from dp_core.bundle.quality.table_fit import cell_width
 from dp_core.bundle.reading import Bundle
+from dp_core.client.released import Answers, Measurement, Paid, SparseTable, Totals
 from dp_core.errors import BadInput, nearest
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Answers, Measurement, Paid, SparseTable, Totals
 from dp_core.metrics.noise_size import half_width_in_units
+from dp_core.tables.cliques import shares_of
 from dp_core.text.pages.page import Listing, Page, Sentence, numbers, texts
 from dp_core.text.pages.printed import Printed
 
@@ -56,7 +57,7 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
 
     def __init__(self, bundle: Bundle) -> None:
         self._schema = bundle.claims.schema
-        self._shares = self._schema.domain.shares
+        self._shares = shares_of(self._schema.domain)
         self._measured = bundle.measured
         self._held: dict[frozenset[str], tuple[Clique, list[int]]] = {}
         for place, item in enumerate(self._measured):

@@ -10,6 +10,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from dp_core.accounts.requested import words_of
+from dp_core.accounts.signatures import read_public
 from dp_core.analysis.notebook.noisy_tables import NoisyTables
 from dp_core.analysis.notebook.synthetic_sets import SyntheticSets
 from dp_core.analysis.query.change_answer import Release, answer_change
@@ -22,7 +24,6 @@ from dp_core.bundle.reading import Bundle
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.bundle.statement.sections import stated_unit
 from dp_core.bundle.verification.verify import Verification, verify
-from dp_core.kernel.ledger.signatures import read_public
 from dp_core.schema.definition import Schema
 from dp_core.text.documents.typed_text import plain_text
 from dp_core.text.pages.number_texts import plural
@@ -62,7 +63,7 @@ def guarantee_words(statement: Statement) -> str:
     epsilon, delta = (
         f"{guarantee['tightest'][name]['decimal']:.6g}" for name in ("epsilon", "delta")
     )
-    protected = stated_unit(statement).words.rstrip(",")
+    protected = words_of(stated_unit(statement)).rstrip(",")
     return f"epsilon {epsilon}, delta {delta}, for {protected} ({guarantee['neighbours']})"
 
 

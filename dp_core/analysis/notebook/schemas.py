@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dp_core.accounts.requested import words_of
 from dp_core.errors import BadInput
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
@@ -38,7 +39,7 @@ class OpenSchema(Schema):
     def page(self) -> Page:
         """Return title, unit of privacy and columns."""
         about = f"; about {self.rows_about:,} rows" if self.rows_about else ""
-        words = self.unit.words.rstrip(",")
+        words = words_of(self.unit).rstrip(",")
         ignored = (Fact("Ignored", ", ".join(self.ignore)),) if self.ignore else ()
         rules = "; ".join(f"{{{rule.text}}}" for rule in self.zeros.rules)
         return (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dp_core.accounts.requested import Privacy, cost_unit, words_of
 from dp_core.analysis.planned.plan_values import plan_values
-from dp_core.kernel.privacy import Privacy, cost_unit
 from dp_core.plan.forecast.error_forecast import SetError
 from dp_core.plan.forecast.stage_pace import span
 from dp_core.plan.plan import Plan
@@ -360,5 +360,5 @@ def privacy_words(privacy: Privacy) -> str:
     """Return epsilon, delta and what they protect."""
     return (
         f"epsilon {float(privacy.epsilon):.6g}, delta {float(privacy.delta):.6g}, for"
-        f" {privacy.protects.words.rstrip(',')} ({privacy.neighbours})"
+        f" {words_of(privacy.protects).rstrip(',')} ({privacy.neighbours})"
     )

@@ -7,9 +7,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, cast
 
+from dp_core.accounts.requested import PAYING_STAGES, unprotected, words_of
 from dp_core.bundle.report.provenance import enumeration
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
-from dp_core.kernel.privacy import PAYING_STAGES, Noise, unprotected
+from dp_core.kernel.privacy import Noise
 from dp_core.methods.bin_density.fitting import outer_bins
 from dp_core.methods.prior import PublicPrior
 from dp_core.methods.private_domain.questions import PlannedChoice
@@ -57,7 +58,7 @@ def plan_values(
         **exact_json(epsilon=privacy.epsilon, delta=privacy.delta),
         "neighbours": privacy.neighbours,
         "unit": privacy.unit,
-        "protects": privacy.protects.words,
+        "protects": words_of(privacy.protects),
         "max_rows": privacy.max_rows,
         **known_values(
             max_members=privacy.max_members if privacy.unit == "household" else None,

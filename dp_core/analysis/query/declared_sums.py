@@ -12,11 +12,11 @@ import numpy as np
 
 from dp_core.analysis.query.asked_counts import Asked
 from dp_core.bundle.reading import Bundle
+from dp_core.client.released import Totals
 from dp_core.inference.count_intervals import fieller
 from dp_core.inference.formulas.analysed_values import with_analysed_values
 from dp_core.inference.formulas.declared_statistic import declared_statistic, is_statistic
 from dp_core.inference.questions.question import Question
-from dp_core.kernel.released import Totals
 from dp_core.methods.declared_statistics.quantile_tree import tree_answers, tree_quantiles
 from dp_core.methods.declared_statistics.sum_answers import GroupSums, answers_of, group_sums
 from dp_core.methods.declared_statistics.value_table import ValueTable, tables_of, trees_of

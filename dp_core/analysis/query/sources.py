@@ -17,11 +17,11 @@ from dp_core.analysis.query.declared_sums import DeclaredSums, declared_sums
 from dp_core.bundle.quality.relations import as_table, pool_release
 from dp_core.bundle.quality.table_fit import explained_by_noise
 from dp_core.bundle.reading import Bundle, PrivateDraws
+from dp_core.client.released import Measurement, Paid, Released, ReleasedKind, kind_of
 from dp_core.inference.private_draws import GroupDraws, GroupPosterior, group_posterior
 from dp_core.inference.questions.question import Question
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.released import Measurement, Paid, Released, ReleasedKind, kind_of
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.schema.definition import Schema
 from dp_core.schema.structure.public_totals import PublicTotals, known_counts

@@ -16,6 +16,7 @@ from dp_core.analysis.query.answer_notes import unused_sentence
 from dp_core.analysis.query.asked_counts import MOST_ANSWERS, Asked, Counted
 from dp_core.analysis.query.possible_cells import impossible, meeting, over_possible
 from dp_core.analysis.query.sources import Sources
+from dp_core.client.noise_scale import noise_for
 from dp_core.errors import BadInput
 from dp_core.inference.count_intervals import (
     QuantileBins,
@@ -148,8 +149,11 @@ def _needed_table(
     if currency is None:
         return None
     try:
-        noise = currency.noise(
-            SHARE * currency.limit, l1=count_l1(relation), l2_squared=count_l2_squared(relation)
+        noise = noise_for(
+            currency,
+            SHARE * currency.limit,
+            l1=count_l1(relation),
+            l2_squared=count_l2_squared(relation),
         )
     except (ValueError, BadInput):
         return None

@@ -9,6 +9,7 @@ import numpy as np
 from dp_core.analysis.regression.design import Design, Family, Floats, make_design
 from dp_core.analysis.regression.frames import Frame, levels_of, public_frame
 from dp_core.bundle.reading import Bundle
+from dp_core.client.released import Totals
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Combined, combine
 from dp_core.inference.formulas.declared_analysis import (
@@ -19,7 +20,6 @@ from dp_core.inference.formulas.declared_analysis import (
 )
 from dp_core.inference.formulas.formula import Formula
 from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
-from dp_core.kernel.released import Totals
 from dp_core.methods.declared.declared_answers import declared_fits
 from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression
 from dp_core.schema.definition import Column, Schema

@@ -17,7 +17,7 @@ whole number of shares divided by the shares S of a household. (If households ha
 most, S is 1, and counts are whole numbers.) `scale` is that of the noise in
 shares divided by S, so that the variance of a count is in households squared. The file's metadata
 state S (`SHARES`). The whole number of shares that the ledger committed is the count times S,
-rounded (`dp_core.kernel.counting.household_values.stored_shares`); `verify` compares it with the
+rounded (`dp_core.client.household_values`); `verify` compares it with the
 receipt.
 """
 
@@ -35,19 +35,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dp_core.accounts.requested import PAYING_STAGES
 from dp_core.bundle.files.parquet_file import write_parquet
+from dp_core.client.released import Answers, Measurement, Records, Released, SparseTable, Totals
 from dp_core.errors import BadInput
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.sparse_cells import pack
-from dp_core.kernel.privacy import PAYING_STAGES
 from dp_core.kernel.questions.counting_queries import Cells, Parities, Queries
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.kernel.questions.vetted import sum_from_json
-from dp_core.kernel.released import Answers, Measurement, Records, Released, SparseTable, Totals
 from dp_core.schema.definition import Schema
+from dp_core.tables.cliques import shares_of
 
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 COLUMNS: Mapping[str, tuple[pa.DataType, str]] = {
@@ -124,7 +125,7 @@ Measured: TypeAlias = Measurement | Answers | SparseTable | Totals
 
 def marginal_columns(schema: Schema) -> Mapping[str, tuple[pa.DataType, str]]:
     """Return type and description of each column of a release's file, in the order of the file."""
-    return COLUMNS if schema.domain.shares == 1 else {**COLUMNS, **_IN_HOUSEHOLDS}
+    return COLUMNS if shares_of(schema.domain) == 1 else {**COLUMNS, **_IN_HOUSEHOLDS}
 
 
 def write_marginals(path: Path, released: Sequence[Released], schema: Schema) -> int:
@@ -323,7 +324,7 @@ def _check_unit(path: Path, found: pa.Schema, schema: Schema | None) -> None:
     stated = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
     in_shares = pa.types.is_floating(found.field("count").type)
     unit = {key: value for key, value in stated.items() if key in (UNIT, SHARES)}
-    if in_shares != (schema.domain.shares > 1) or unit != _unit_metadata(schema):
+    if in_shares != (shares_of(schema.domain) > 1) or unit != _unit_metadata(schema):
         raise BadInput(f"{path} does not count in the unit of the schema.")
 
 

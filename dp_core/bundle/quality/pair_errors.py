@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.bundle.quality.relations import measured_cliques
+from dp_core.client.released import Measurement, Released
 from dp_core.inference.measured_relations import unmeasured_groups
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.counting.nested_columns import NestedColumns
-from dp_core.kernel.released import Measurement, Released
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally, tvd
 from dp_core.metrics.noise_size import expected_tvd
 from dp_core.plan.release_spec import Mode
+from dp_core.tables.nested_columns import NestedColumns
 
 State = Literal["measured", "implied", "unmeasured"]
 """How a pair is known: from a table or interaction of exactly these two columns, from a table of

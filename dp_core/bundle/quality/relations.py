@@ -32,10 +32,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.inference.measured_relations import unmeasured_groups
-from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.questions.linear_questions import BinnedCounts, CellCounts, Interaction
-from dp_core.kernel.released import (
+from dp_core.client.interactions import cell_variance, implied_table
+from dp_core.client.released import (
     Measurement,
     Released,
     SparseTable,
@@ -43,6 +41,9 @@ from dp_core.kernel.released import (
     interactions_of,
     tables_of,
 )
+from dp_core.inference.measured_relations import unmeasured_groups
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.questions.linear_questions import BinnedCounts, CellCounts, Interaction
 from dp_core.methods.bin_density.fitting import MOST_BINS, fit_pieces, means_by_steps
 from dp_core.methods.reconstruction.estimates.consistency import estimates
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool, pool_interactions
@@ -52,6 +53,7 @@ from dp_core.plan.release_spec import Mode
 from dp_core.schema.bin_values import BinValues
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import cliques_of
 
 STANDARD_ERRORS = 3.0
 """A count below so many standard errors is biased upwards, because a set has no negative counts.
@@ -96,7 +98,7 @@ def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "sha
         mode: How the sets were made.
     """
     tables, _ = measured_cliques(released)
-    groups = list(schema.domain.cliques(2))
+    groups = list(cliques_of(schema.domain, 2))
     missing = unmeasured_groups(groups, tables, schema.domain.nested)
     posterior = missing and mode == "posterior"
     limited = {*undrawn_pairs(schema.domain, released)} if posterior else set()
@@ -320,12 +322,12 @@ def _with_columns(
         columns = [column for name in clique if (column := ones[name]) is not None]
         if len(columns) != len(clique) or len(clique) != 2 or domain.sizes != item.of.sizes:
             continue
-        values = item.of.spread(item.values)
+        values = implied_table(item.of, item.values)
         for axis, column in enumerate(columns):
             counts = column / domain.sizes[1 - axis]
             mean = counts.mean() / 2  # each column contributes half of the uniform table
             values = values + np.expand_dims(counts - mean, 1 - axis)
-        scale = math.sqrt(item.of.cell_variance(item.variance))
+        scale = math.sqrt(cell_variance(item.of, item.variance))
         found.append(
             Measurement(
                 domain,

@@ -22,18 +22,20 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.currency import NoiseScale
+from dp_core.client.household_values import in_households, stored_shares
+from dp_core.client.interactions import cell_stddev, implied_table
+from dp_core.client.noise_scale import NoiseScale
+from dp_core.client.released import Measurement, Released, Totals
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.counting.household_values import in_households, stored_shares
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, Released, Totals
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally, tally_of
 from dp_core.metrics.noise_size import Noise, expected_absolute, half_width_in_units
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import other
 from dp_core.schema.structure.public_totals import PublicTotals
+from dp_core.tables.cliques import shares_of
 
 _NORMAL = 1.959963984540054
 
@@ -153,7 +155,7 @@ def check_fit(
     for item in measured:
         clique, own = columns_of(item), slice(item.replicate - 1, item.replicate)
         served = list(tallies) if item.replicate == 0 else list(tallies[own])
-        shares = tallies[0].domain.shares if tallies else 1
+        shares = shares_of(tallies[0].domain) if tallies else 1
         noisy, width, mean_noise = _noisy(item, shares)
         distances, expected, outside = [], [], []
         for tally in served:
@@ -191,7 +193,7 @@ def cell_width(of: Interaction, noise: Noise, scale: float) -> int:
         noise: Kind of the noise of its entries.
         scale: Its parameter, in steps.
     """
-    return math.ceil(NoiseScale(noise, of.cell_stddev(scale)).half_width)
+    return math.ceil(NoiseScale(noise, cell_stddev(of, scale)).half_width)
 
 
 def cell_error(of: Interaction, noise: Noise, scale: float) -> float:
@@ -209,13 +211,13 @@ def cell_error(of: Interaction, noise: Noise, scale: float) -> float:
         scale: Its parameter, in steps.
     """
     if noise == "gaussian":
-        return math.sqrt(2 / math.pi) * of.cell_stddev(scale)
+        return math.sqrt(2 / math.pi) * cell_stddev(of, scale)
     kurtosis = 3.0
     for size in of.sizes:
         j = np.arange(1, size, dtype=np.float64)
         fourth = float(((j + j**4) / (j * (j + 1)) ** 2).sum()) / size
         kurtosis *= fourth / (1 - 1 / size) ** 2
-    return math.sqrt(2 / math.pi) * of.cell_stddev(math.sqrt(2) * scale) * (1 - kurtosis / 24)
+    return math.sqrt(2 / math.pi) * cell_stddev(of, math.sqrt(2) * scale) * (1 - kurtosis / 24)
 
 
 def tally_sets(
@@ -252,7 +254,7 @@ def _noisy(item: Compared, shares: int) -> tuple[NDArray[Any], float, float]:
         return item.values, width, expected_absolute(noise, scale, shares)
     of = cast(Interaction, item.of)
     known = (cell_width(of, item.noise, item.scale), cell_error(of, item.noise, item.scale))
-    return of.spread(item.values), *known
+    return implied_table(of, item.values), *known
 
 
 def _counterpart(
@@ -272,7 +274,7 @@ def _counterpart(
         return counts, counts * (1 - counts / rows)
     of = cast(Interaction, item.of)
     entries = in_households(of.of_table(stored_shares(counts, shares)), shares)
-    table, squares = of.spread(entries), counts.astype(np.float64)
+    table, squares = implied_table(of, entries), counts.astype(np.float64)
     # Entries of P are 1 - 1/p and -1/p, along one axis of p codes; squared they are these.
     for axis, size in enumerate(of.sizes):
         squares = (1 - 2 / size) * squares + squares.sum(axis=axis, keepdims=True) / size**2

@@ -23,6 +23,7 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import is_deter
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.noise_quantiles import central_quantile
 from dp_core.schema.definition import Schema
+from dp_core.tables.cliques import levels_within
 
 MOST_ROWS = 40
 """Most larger areas of a map."""
@@ -128,7 +129,7 @@ def _map(pooled: Pooled, schema: Schema, larger: str, smaller: str) -> AreaMap |
     nested = schema.domain.nested
     if upper is None or lower is None or nested is None:
         return None
-    children = nested.children(smaller)
+    children = levels_within(nested, smaller)
     rows = np.sort(np.argsort(-upper[0], kind="stable")[:MOST_ROWS])
     most = _most_tiles([len(children[row]) for row in rows])
     shown = [_largest(children[row], lower[0], most) for row in rows]

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from dp_core.bundle.published import Published
 from dp_core.bundle.report.pictures.column_picture import estimate_column
 from dp_core.bundle.report.table_precision import Precision, precision_of
+from dp_core.client.released import Measurement, tables_of
 from dp_core.inference.combine import IMPUTATIONS, Rule
 from dp_core.inference.combining_rules import rule_of
-from dp_core.kernel.released import Measurement, tables_of
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.noise_size import half_width, half_width_in_units
 from dp_core.schema.definition import Column

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dp_core.accounts.requested import words_of
 from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_in_words
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.relations import pool_release, relations
@@ -48,15 +49,16 @@ from dp_core.bundle.statement.citation import CITATION
 from dp_core.bundle.statement.deployment_registry import REGISTRY
 from dp_core.bundle.statement.release_json import origin_of, statement
 from dp_core.bundle.statement.sections import analyses_statement, prior_statement
+from dp_core.client.released import SparseTable, tables_of
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.released import SparseTable, tables_of
 from dp_core.methods.reconstruction.estimates.functional_noise import cells
 from dp_core.methods.reconstruction.estimates.pooled_functionals import is_determined
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
+from dp_core.tables.cliques import shares_of
 from dp_core.text.pages.html_template import html_templates
 
 if TYPE_CHECKING:
@@ -114,7 +116,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
             records=published.records,
             origin=None if column.name in schema.domain.columns else origin(schema, column.name),
             pooled=known.pooled,
-            parts=schema.domain.shares,
+            parts=shares_of(schema.domain),
             counted=counted,
         )
         for column in schema.released
@@ -137,7 +139,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         published=published,
         stated=stated,
         sharper=(decimal(best.epsilon), best.delta) != (decimal(enforced.epsilon), enforced.delta),
-        unit=published.privacy.protects.words.rstrip(","),
+        unit=words_of(published.privacy.protects).rstrip(","),
         lines=lines,
         shown=_TABLES_SHOWN,
         tables=len(fits),

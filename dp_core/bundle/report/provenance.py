@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any, cast
 
 from dp_core.bundle.published import Published
+from dp_core.client.released import Answers, Measurement, SparseTable, Totals, interactions_of
 from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS
-from dp_core.kernel.released import Answers, Measurement, SparseTable, Totals, interactions_of
 from dp_core.methods import registry
 from dp_core.text.pages.number_texts import plural
 

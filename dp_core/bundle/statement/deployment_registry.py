@@ -14,6 +14,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
+from dp_core.accounts.requested import words_of
 from dp_core.bundle.statement.citation import publication, suggested_citation, yaml_text
 from dp_core.bundle.statement.release_json import origin_of
 from dp_core.bundle.statement.sections import MEASUREMENTS, paid_currency, stated_unit
@@ -181,7 +182,7 @@ def _privacy_loss(document: Mapping[str, Any]) -> dict[str, Any]:
     if currency["kind"] == "zcdp" and currency["own_delta"]["exact"] == "0":
         parameters["rho"] = _up(currency["limit"]["exact"])
     rows = guarantee.get("max_rows", 1)
-    protected = stated_unit(document).words
+    protected = words_of(stated_unit(document))
     change = (
         f"{protected} added or removed"
         if guarantee["neighbours"] == "add-remove"

@@ -14,6 +14,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from dp_core.accounts.guarantee import Guarantee
+from dp_core.accounts.ledger_position import Adoption, Total
+from dp_core.accounts.requested import unprotected, words_of
 from dp_core.bundle.published import Published
 from dp_core.bundle.statement.citation import suggested_citation
 from dp_core.bundle.statement.sections import (
@@ -29,11 +32,9 @@ from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import Origin, inference_statement
 from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.guarantee import Guarantee
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import ProtectedUnit
-from dp_core.kernel.ledger.ledger_position import Adoption, Total
-from dp_core.kernel.privacy import Relation, unprotected
+from dp_core.kernel.privacy import Relation
 from dp_core.methods import registry
 from dp_core.plan.release_spec import plain_options
 from dp_core.schema.panel.panel_waves import Panel
@@ -408,7 +409,7 @@ def guaranteed_json(
         "enforced": guarantee_json(enforced),
         "tightest": guarantee_json(tightest),
         "also": also and guarantee_json(also),
-        "in_words": in_words(tightest, relation.neighbours, protects.words),
+        "in_words": in_words(tightest, relation.neighbours, words_of(protects)),
         "over_all_releases": [
             *(over_all(total) for total in totals),
             *(adopted_in_words(adoption) for adoption in adoptions),

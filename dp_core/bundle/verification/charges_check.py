@@ -11,6 +11,7 @@ earlier release it also compares both.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
@@ -22,6 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dp_core.accounts.chain_audit import first_bad_link
+from dp_core.accounts.plain_entries import result_hash
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.statement.release_json import STATEMENT, currency_json
@@ -33,13 +36,13 @@ from dp_core.bundle.verification.claims import (
     contradicted_terms,
     read_claims,
 )
+from dp_core.client.household_values import scale_in_households, stored_shares
+from dp_core.client.released import Answers, SparseTable, Totals
 from dp_core.kernel.canonical import canonical_json, digest
-from dp_core.kernel.counting.household_values import scale_in_households, stored_shares
 from dp_core.kernel.counting.sparse_cells import sparse_result
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.extensions import SPARSE_TABLE
 from dp_core.kernel.extensions.thresholds import StabilityEvent, sparse_asks
-from dp_core.kernel.ledger.receipts import first_bad_link, result_hash
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.grant import TABLE
@@ -47,10 +50,11 @@ from dp_core.kernel.questions.calibration import calibrated
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.vetted import SUMS
-from dp_core.kernel.released import Answers, SparseTable, Totals
-from dp_core.kernel.step_names import interaction_step, set_of, step_name, table_step
+from dp_core.kernel.step_names import interaction_step, step_name, table_step
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.reading.measurements_reader import MEASURING
+
+_SET = re.compile(r"set ([1-9][0-9]{0,5}): ")
 
 
 def check_charges(claims: Claims) -> str | tuple[str, ...]:
@@ -398,3 +402,13 @@ def _unlike(folder: Path, earlier: Claims, first: Path) -> Iterator[str]:
         same = False
     if not same:
         yield f"{MARGINALS} does not hold the tables of {first / MARGINALS}."
+
+
+def set_of(step: str) -> int:
+    """Return the number of the set that a step belongs to, 0 if it belongs to all.
+
+    >>> set_of("age"), set_of("set 12: round 3: age"), set_of("'set 2: age'")
+    (0, 12, 0)
+    """
+    found = _SET.match(step)
+    return int(found[1]) if found else 0

@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, cast, get_args
 
+from dp_core.accounts.guarantee import Guarantee
+from dp_core.accounts.ledger_position import Adoption, Place, Total, stated_adoptions
+from dp_core.accounts.plain_entries import read_receipt
+from dp_core.accounts.signatures import is_signed, signed_message
 from dp_core.bundle.statement.release_json import STATEMENT, statement_message
 from dp_core.bundle.statement.sections import MEASUREMENTS
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.analysed_values import with_analysed_values
 from dp_core.kernel.cost.currency import Currency, Kind
-from dp_core.kernel.cost.guarantee import Guarantee
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import UNIT_KEYS, check_document, document_hash
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.extensions import EXTENSIONS
 from dp_core.kernel.ledger.account_terms import unknown_terms
-from dp_core.kernel.ledger.entries import signed_message
-from dp_core.kernel.ledger.ledger_position import Adoption, Place, Total, stated_adoptions
 from dp_core.kernel.ledger.receipts import Receipt
-from dp_core.kernel.ledger.signatures import is_signed
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.privacy import Relation, stated_relation
@@ -188,7 +188,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         Exception: one of `GARBAGE` if a value does not have the expected form.
     """
     ledger, guarantee, method = document["ledger"], document["guarantee"], document["method"]
-    receipts = tuple(Receipt.from_json(row) for row in ledger["receipts"])
+    receipts = tuple(read_receipt(row) for row in ledger["receipts"])
     if not receipts or [row.kind for row in receipts].count("reserve") != 1:
         raise BadInput(f"{STATEMENT} contains no receipt of a reservation, or several.")
     reserve, signed = receipts[0], document["signature"]

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from dp_core.accounts.plain_entries import result_hash
 from dp_core.bundle.files.codebook import synthetic_path
 from dp_core.bundle.files.linked_sets import (
     LinkedSet,
@@ -43,7 +44,6 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.household_rows import pair_row_pieces
 from dp_core.kernel.counting.linked_columns import MEMBERS
-from dp_core.kernel.ledger.receipts import result_hash
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+from dp_core.accounts.guarantee import PLD, Guarantee, shown, theorem_of
+from dp_core.accounts.requested import TABLE_STAGES
 from dp_core.bundle.statement.citation import suggested_citation
 from dp_core.bundle.statement.release_json import (
     STATEMENT,
@@ -39,10 +41,8 @@ from dp_core.bundle.verification.claims import (
 )
 from dp_core.inference.combining_rules import ORIGINS, inference_statement
 from dp_core.kernel.canonical import canonical_json
-from dp_core.kernel.cost.guarantee import PLD, Guarantee, shown
 from dp_core.kernel.document import UNIT_KEYS
 from dp_core.kernel.exact import exact_fraction
-from dp_core.kernel.privacy import TABLE_STAGES
 from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.plan.quality_checks import verdicts
 
@@ -152,7 +152,7 @@ def _remade(
     yield ("release", "cite_as"), suggested_citation(document)
 
     epsilon, delta = claims.enforced
-    enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=claims.payer.currency.theorem)
+    enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=theorem_of(claims.payer.currency))
     guarantees = enforced, claims.tightest, claims.also
     for name, value in guaranteed_json(
         claims.relation,
@@ -269,7 +269,7 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
         pair = claim.epsilon, claim.delta
         words = f"epsilon {float(claim.epsilon):.6g} at delta {float(claim.delta):.3g}"
         implied = pair == claims.enforced or reserved.implies(*pair)
-        if claim.theorem == reserved.theorem and implied:
+        if claim.theorem == theorem_of(reserved) and implied:
             sentences.append(f"The reserved total implies {words}.")
         elif claim.theorem == PLD and _noise_implies(claims, *pair):
             undecided = bool(unknown)

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from dp_core.accounts.chain_audit import first_bad_link
+from dp_core.accounts.signatures import fingerprint, is_signed
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.statement.release_json import (
@@ -45,8 +47,6 @@ from dp_core.errors import BadInput
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.cost.composition import Composition, Terms
 from dp_core.kernel.errors import GARBAGE
-from dp_core.kernel.ledger.receipts import first_bad_link
-from dp_core.kernel.ledger.signatures import fingerprint, is_signed
 from dp_core.methods.bin_density.fitting import agree, may_have_density, with_densities
 from dp_core.plan.chosen_domain import choose
 from dp_core.schema.definition import Schema

@@ -107,11 +107,6 @@ class RuleEncoder:
         outside: NDArray[np.bool_] = (values.data < self.low) | (values.data > self.high)
         return outside
 
-    def clipped(self, values: Values) -> Array:
-        """Return the entries of a numeric column clipped to its bounds."""
-        clipped: Array = np.clip(values.data, self.low, self.high)
-        return clipped
-
     def counted_in_range(self, values: Values) -> dict[Problem, int] | None:
         """Return the rows with each problem; None if a value is out of range or entries are texts.
 

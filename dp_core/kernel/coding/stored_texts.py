@@ -249,16 +249,6 @@ def in_32_bits(numbers: NDArray[np.float64]) -> NDArray[np.float32]:
         return numbers.astype(np.float32)
 
 
-def decimals(numbers: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return the shortest decimal of each binary32, as binary64: 0.7 for 0.69999998807...
-
-    The decimals of up to six digits, and most of seven, are as a file or a schema writes them.
-    """
-    texts = pa.array(numbers).cast(pa.string())
-    written: NDArray[np.float64] = texts.cast(pa.float64()).to_numpy()
-    return written
-
-
 def _float_texts(values: pa.Array) -> pa.Array:
     numbers = doubles(values)
     whole = (np.floor(numbers) == numbers) & (np.abs(numbers) < 2.0**63)

@@ -1,5 +1,5 @@
 """How the costs of events add up, in a release and in an account.
 
 Read `sensitivity`, `currency` (the sum within one release) and `composition` (the sum over the
-releases of an account), in this order. `guarantee` computes the published guarantee.
+releases of an account), in this order.
 """

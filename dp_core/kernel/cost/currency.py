@@ -20,7 +20,6 @@ the total is converted to epsilon at the rest of the guarantee's delta.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -37,56 +36,8 @@ from dp_core.kernel.errors import BadInput
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.event import LARGEST_SCALE, Event
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
-from dp_core.kernel.privacy import Noise
 
 Kind = Literal["pure", "zcdp", "gaussian", "mixed"]
-
-THEOREMS = {
-    "pure": "basic composition of pure differential privacy (Dwork et al. 2006)",
-    "zcdp": "zero-concentrated composition, converted by Canonne, Kamath & Steinke (2020)",
-    "gaussian": (
-        "Gaussian composition with a total fixed beforehand (Smith & Thakurta 2022), the exact"
-        " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
-    ),
-    "mixed": (
-        "Gaussian composition with a total fixed beforehand (Smith & Thakurta 2022), to which"
-        " bounded-range choices that leave enough of it are added by convex order, the exact"
-        " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
-    ),
-}
-
-OWN_DELTA = (
-    "; the probabilities with which thresholds fail are summed beside it (Dwork et al. 2006)"
-)
-"""Appended to the theorem if a delta is set aside."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoiseScale:
-    """Kind and scale of the noise on each value of a statistic; public.
-
-    Attributes:
-        kind: `laplace` or `gaussian`.
-        scale: Parameter of the noise, in units of the values (records for counts).
-    """
-
-    kind: Noise
-    scale: float
-
-    @property
-    def stddev(self) -> float:
-        """Standard deviation of the continuous noise, an upper bound; same unit as `scale`."""
-        return self.scale * (math.sqrt(2.0) if self.kind == "laplace" else 1.0)
-
-    @property
-    def mean_absolute(self) -> float:
-        """Expected absolute value of the continuous noise; same unit as `scale`."""
-        return self.scale * (1.0 if self.kind == "laplace" else math.sqrt(2.0 / math.pi))
-
-    @property
-    def half_width(self) -> float:
-        """Half-width of the central 95 % range of the continuous noise; same unit as `scale`."""
-        return self.scale * (math.log(20.0) if self.kind == "laplace" else 1.959963984540054)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +111,6 @@ class Currency:
             variance += SMOOTHING
         return GaussianEvent(root_at_least(variance), l2_squared)
 
-    def noise(self, cost: Fraction, *, l1: int, l2_squared: int) -> NoiseScale:
-        """Return kind and scale of the noise of `noise_event`, which has the same arguments."""
-        event = self.noise_event(cost, l1=l1, l2_squared=l2_squared)
-        kind: Noise = "laplace" if isinstance(event, LaplaceEvent) else "gaussian"
-        assert isinstance(event, LaplaceEvent | GaussianEvent)
-        return NoiseScale(kind, float(event.scale))
-
     def epsilon(self, spent: Fraction, delta: Fraction) -> Fraction:
         """Return the epsilon at `delta` that a sum of costs implies, rounded up.
 
@@ -202,11 +146,6 @@ class Currency:
         """Return the currency as plans and receipts record it, with exact numbers as text."""
         return {"kind": self.kind, "limit": str(self.limit), "own_delta": str(self.own_delta)}
 
-    @property
-    def theorem(self) -> str:
-        """Name and source of the theorem by which the sum of costs implies the guarantee."""
-        return THEOREMS[self.kind] + (OWN_DELTA if self.own_delta else "")
-
 
 def largest_limit(kind: Kind, epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the largest total in a currency that implies (epsilon, delta), with no own delta.
@@ -221,70 +160,6 @@ def largest_limit(kind: Kind, epsilon: Fraction, delta: Fraction) -> Fraction:
     if delta == 0:
         return Fraction(0)
     return zcdp_limit(epsilon, delta) if kind == "zcdp" else gaussian_limit(epsilon, delta)
-
-
-def choose_currency(
-    epsilon: Fraction,
-    delta: Fraction,
-    *,
-    noise: Noise | Literal["auto"],
-    statistics: Sequence[tuple[Fraction, int, int, float]],
-    choices: tuple[Fraction, int] | None = None,
-    choices_covered: bool = False,
-) -> Currency:
-    """Return the currency with the least expected absolute noise on the planned statistics. Public.
-
-    Args:
-        epsilon: Epsilon of the whole release.
-        delta: Delta of the whole release.
-        noise: `laplace` or `gaussian` restricts the choice; `auto` does not.
-        statistics: For each planned statistic: its fraction of the budget, L1 sensitivity, squared
-            L2 sensitivity, and weight (number of cells).
-        choices: Fraction of the budget for private choices, and their number; None (the default)
-            without any. The noise of each choice counts as much as that of one cell.
-        choices_covered: Whether every choice is certain to leave enough of the total for the
-            Gaussian curve (`Currency.allows`); otherwise choices exclude it.
-
-    Raises:
-        ValueError: if no currency allows this noise, epsilon and delta.
-    """
-    kinds: list[Kind] = []
-    if noise in ("auto", "laplace"):
-        kinds.append("pure")
-    if noise in ("auto", "gaussian") and delta > 0:
-        curve: Kind | None = "gaussian" if not choices else "mixed" if choices_covered else None
-        kinds += [curve, "zcdp"] if curve else ["zcdp"]
-    best: tuple[float, Currency] | None = None
-    for kind in kinds:
-        currency = Currency(kind, largest_limit(kind, epsilon, delta))
-        if currency.limit <= 0:
-            continue
-        error = sum(
-            weight
-            * currency.noise(share * currency.limit, l1=l1, l2_squared=l2_squared).mean_absolute
-            for share, l1, l2_squared, weight in statistics
-        )
-        if choices and choices[1]:
-            part = float(choices[0] * currency.limit) / choices[1]
-            # Scales of `choose` for scores of sensitivity 1: exponential (pure), else Gumbel noise.
-            # That of `mixed` is 6 % larger, which must not decide against the noise of all tables.
-            error += choices[1] * (2 / part if kind == "pure" else 2 / math.sqrt(8 * part))
-        if best is None or error < best[0]:
-            best = (error, currency)
-    if best is None:
-        raise ValueError("No currency allows this epsilon and delta.")
-    return best[1]
-
-
-def threshold_currency(epsilon: Fraction, delta: Fraction) -> Currency:
-    """Return the currency of a release with thresholds: pure, with the whole delta set aside.
-
-    Raises:
-        ValueError: if delta is not between 0 and 1.
-    """
-    if not 0 < delta < 1:
-        raise ValueError(f"A threshold needs a delta above 0 and below 1, not {delta}.")
-    return Currency("pure", epsilon, delta)
 
 
 def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyMaxEvent:

@@ -79,23 +79,6 @@ def zcdp_limit(epsilon: Fraction, delta: Fraction) -> Fraction:
     return _down(-negative_rho(_minimiser(negative_rho)) * (1 - MARGIN))
 
 
-def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Return the delta at epsilon of a Gaussian mechanism.
-
-    Balle & Wang (2018), Theorem 8: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
-
-    Args:
-        mu: L2 sensitivity over the standard deviation of the noise.
-        epsilon: At least 0.
-    """
-    if mu == 0:
-        return 0.0
-    first = _phi(mu / 2 - epsilon / mu)
-    second = _phi(-mu / 2 - epsilon / mu)
-    # The second term can underflow while e^epsilon overflows, so multiply in logarithms.
-    return first - (math.exp(epsilon + math.log(second)) if second > 0 else 0.0)
-
-
 def gaussian_limit(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the largest mu^2/2 such that discrete Gaussian noise is (epsilon, delta)-private.
 
@@ -104,7 +87,7 @@ def gaussian_limit(epsilon: Fraction, delta: Fraction) -> Fraction:
 
     - Continuous Gaussian noise composes adaptively as one Gaussian mechanism, also if noise levels
       depend on earlier results, as long as the total of D_i^2 / s_i^2 was fixed beforehand (Smith &
-      Thakurta 2022; Koskela, Tobaben & Honkela 2023). Its curve (`gaussian_delta`) is exact, unlike
+      Thakurta 2022; Koskela, Tobaben & Honkela 2023). Its curve (`_delta_at_most`) is exact, unlike
       the conversion of zCDP, and therefore gives less noise.
     - The discrete Gaussian of parameter s^2 around an integer x equals, up to a factor, a
       continuous Gaussian of variance s^2 - c around x followed by a draw z from the discrete
@@ -142,8 +125,10 @@ def gaussian_limit(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def _delta_at_most(mu: float, epsilon: float) -> float:
-    """Return an upper bound on `gaussian_delta` that includes floating-point errors.
+    """Return an upper bound on the delta at epsilon of a Gaussian mechanism.
 
+    Balle & Wang (2018), Theorem 8, with mu the L2 sensitivity over the standard deviation of the
+    noise: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), and floating-point errors.
     The two terms nearly cancel for a small epsilon. The relative error of each is a few units in
     the last place times the square of its argument (the condition number of erfc), plus the error
     of the exponent.

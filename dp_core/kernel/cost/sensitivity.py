@@ -6,7 +6,7 @@ verification all use `of_unit`.
 
 Where households are the units, exact counts are in shares. `of_unit` then states sensitivities in
 households, as planning needs them; `in_shares` converts them to sensitivities in shares, as the
-curator and verification need them.
+requests and verification need them.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def in_shares(relation: Relation, found: Bounds) -> Bounds:
         are in one cell of a table over one member's columns, those of any household in one cell of
         a table over household columns.
 
-        The curator draws noise for these sensitivities, in shares, and divides the noisy values and
+        The kernel draws noise for these sensitivities, in shares; its client divides the values and
         the noise's scale by S afterwards. That is post-processing by a public number. So the public
         side sees values in households with the noise of `found`, as if a household were a row.
 

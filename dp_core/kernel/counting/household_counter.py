@@ -16,12 +16,8 @@ Privacy:
     The constructor checks r(s) w(s) = S for every code of `members`. That every household of the
     file has its r(s) pair rows is what `stored_rows` checks before the first charge.
 
-    *Sensitivity.* One household more or less changes a table by S in the L1 norm and by at most S
-    in the L2 norm. One household replaced by another changes it by at most 2 S in L1, and by at
-    most sqrt(2) S in L2: the changes a and b of the two households are not negative, so
-    |a - b|^2 <= |a|^2 + |b|^2. The number of shares of the file, S times the number of households,
-    stays the same. `dp_core.kernel.cost.sensitivity.in_shares` has the proof for every other
-    statistic.
+    *Sensitivity.* So S steps, each of one share, lead from a file to a neighbouring one:
+    `dp_core.kernel.cost.sensitivity.in_shares` proves what follows for tables and statistics.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pair rows from the codes of two linked tables, and back.
+"""Pair rows from the codes of two linked tables.
 
 The pair rows of a file are in the order of its households. The rows of a household are its ordered
 pairs (i, j) of different members, sorted by i and then by j. Everything takes and returns arrays,
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.linked_columns import MEMBERS, LinkedColumns, pair_rows
+from dp_core.kernel.counting.linked_columns import LinkedColumns, pair_rows
 
 _BLOCK = 1 << 18
 """Approximate number of pair rows that are made at a time."""
@@ -53,7 +53,7 @@ class HouseholdRows:
     @property
     def numbers(self) -> NDArray[np.int64]:
         """Number of each person within the household, from 1, shape (persons,)."""
-        return _within(self.sizes) + 1
+        return places_within(self.sizes) + 1
 
     def __repr__(self) -> str:
         return f"HouseholdRows({len(self.households)} and {len(self.persons)} columns)"
@@ -65,7 +65,7 @@ class HouseholdRows:
             places: Positions of households, in the new order; a position may be repeated.
         """
         taken, first = self.sizes[places], _starts(self.sizes)[:-1]
-        persons = np.repeat(first[places], taken) + _within(taken)
+        persons = np.repeat(first[places], taken) + places_within(taken)
         units = self.units[places] if self.units.size else self.units
         return HouseholdRows(self.households[:, places], taken, self.persons[:, persons], units)
 
@@ -85,7 +85,7 @@ def to_pair_rows(linked: LinkedColumns, domain: Domain, rows: HouseholdRows) -> 
     least, most = linked.min_members, linked.max_members
     if rows.sizes.size and not (least <= rows.sizes.min() and rows.sizes.max() <= most):
         raise ValueError(f"A household has {least} to {most} members.")
-    pairs = _pair_counts(linked)[rows.sizes - least]
+    pairs = pair_counts(linked)[rows.sizes - least]
     starts = _starts(pairs)
     first = _starts(rows.sizes)
     codes = np.empty((len(domain), int(starts[-1])), dtype=domain.code_type)
@@ -101,7 +101,7 @@ def to_pair_rows(linked: LinkedColumns, domain: Domain, rows: HouseholdRows) -> 
             part[axis] = rows.households[axis].take(of)
         part[middle] = (members - least).repeat(own)
         # The pair of number p is that of member p // (s - 1) with the p % (s - 1)-th of the others.
-        number, others = _within(own), np.maximum(members - 1, 1).repeat(own)
+        number, others = places_within(own), np.maximum(members - 1, 1).repeat(own)
         one = number // others
         two = number - one * others
         two += two >= one
@@ -135,7 +135,7 @@ def pair_row_pieces(
         The pair rows of whole households, the hash of each row's household if `rows` have hashes,
         and the part of the work that is then done, 0 to 1.
     """
-    pairs = _pair_counts(linked)[rows.sizes - linked.min_members]
+    pairs = pair_counts(linked)[rows.sizes - linked.min_members]
     starts = _starts(pairs)
     households = rows.sizes.size
     for block in _blocks(starts) if households else [slice(0, 0)]:
@@ -144,44 +144,7 @@ def pair_row_pieces(
         yield to_pair_rows(linked, domain, part), units, block.stop / max(households, 1)
 
 
-def from_pair_rows(linked: LinkedColumns, data: Dataset) -> HouseholdRows:
-    """Return the households of pair rows.
-
-    Args:
-        linked: The columns of pair rows.
-        data: Pair rows in the wide domain, as `to_pair_rows` returns them.
-
-    Raises:
-        ValueError: if the rows are not those of whole households in their order.
-    """
-    codes, middle = data.codes, len(linked.household_columns)
-    if data.domain.columns != linked.columns:
-        raise ValueError("Pair rows have the columns of both tables in the order of the schema.")
-    size = data.column(MEMBERS).astype(np.int64)
-    # The households of a run of equal sizes have equally many rows each.
-    run = np.flatnonzero(np.diff(size, prepend=-1))
-    length = np.diff(run, append=size.size)
-    pairs = _pair_counts(linked)[size[run]]
-    if (length % pairs).any():
-        raise ValueError("Pair rows are those of whole households.")
-    households = length // pairs
-    starts = run.repeat(households) + _within(households) * pairs.repeat(households)
-    members = (size[run] + linked.min_members).repeat(households)
-    step = np.maximum(members - 1, 1)
-    person_rows = starts.repeat(members) + _within(members) * step.repeat(members)
-    found = HouseholdRows(
-        np.ascontiguousarray(codes[:middle, starts]),
-        members,
-        np.ascontiguousarray(
-            codes[middle + 1 : middle + 1 + len(linked.person_columns), person_rows]
-        ),
-    )
-    if not np.array_equal(to_pair_rows(linked, data.domain, found).codes, codes):
-        raise ValueError("Pair rows are all ordered pairs of the members of a household.")
-    return found
-
-
-def _pair_counts(linked: LinkedColumns) -> NDArray[np.int64]:
+def pair_counts(linked: LinkedColumns) -> NDArray[np.int64]:
     """Return the number of pair rows of a household, for each code of `members`."""
     return np.array([pair_rows(members) for members in linked.sizes])
 
@@ -190,7 +153,7 @@ def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(lengths)))
 
 
-def _within(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def places_within(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return 0, 1, ... for each of several lengths, one after the other."""
     starts = _starts(lengths)
     return np.arange(starts[-1]) - starts[:-1].repeat(lengths)

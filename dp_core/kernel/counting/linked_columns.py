@@ -100,15 +100,3 @@ class LinkedColumns:
     def columns(self) -> tuple[str, ...]:
         """All columns of pair rows, in the order of their domain."""
         return (*self.household_columns, MEMBERS, *self.person_columns, *self.others)
-
-    def members_of(self, code: int) -> int:
-        """Return the number of members that a code of `members` stands for."""
-        return self.sizes[code]
-
-    def code_of(self, members: int) -> int:
-        """Return the code of `members` for a number of members.
-
-        Raises:
-            ValueError: if households of this size are not in the domain.
-        """
-        return self.sizes.index(members)

@@ -1,6 +1,6 @@
 """Exact counts, and the protocol of the classes that count them. Confidential.
 
-`Marginal` is a separate type from `Measurement` (`dp_core.kernel.released`), so that the type
+`Marginal` is a separate type from `Measurement` (`dp_core.client.released`), so that the type
 checker refuses exact counts in functions that publish.
 """
 
@@ -42,7 +42,7 @@ class Marginal:
 
 
 class Counter(Protocol):
-    """Counts marginals of the confidential file exactly; only the curator holds one."""
+    """Counts marginals of the confidential file exactly; only the kernel holds one."""
 
     def count(self, cliques: Sequence[Clique]) -> Mapping[Clique, Marginal]:
         """Return the exact marginal of each clique."""

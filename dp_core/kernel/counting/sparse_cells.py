@@ -66,21 +66,6 @@ def unpack(keys: NDArray[np.int64], sizes: Sequence[int]) -> Codes:
     return codes
 
 
-def observed_cells(codes: Codes, sizes: Sequence[int]) -> tuple[Codes, NDArray[np.int64]]:
-    """Return the non-empty cells, ascending, shape (cells, columns), and their counts.
-
-    Args:
-        codes: Codes of the records, shape (columns, rows).
-        sizes: Numbers of codes of the columns.
-
-    >>> cells, counts = observed_cells(np.array([[1, 0, 1], [2, 0, 2]], np.uint16), [2, 3])
-    >>> cells.tolist(), counts.tolist()
-    ([[0, 0], [1, 2]], [1, 2])
-    """
-    found, counts = count_keys(pack(codes, sizes))
-    return unpack(found, sizes), counts
-
-
 def count_keys(
     keys: NDArray[np.int64], counts: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -135,17 +120,3 @@ def sparse_result(
     result[: len(values), :-1] = pack(cells.T, sizes, len(cells))
     result[: len(values), -1] = values
     return result
-
-
-def read_sparse_result(
-    result: NDArray[np.int64], sizes: Sequence[int]
-) -> tuple[Codes, NDArray[np.int64]]:
-    """Return the cells, shape (cells, columns), and noisy counts that `sparse_result` stored.
-
-    >>> cells = np.array([[0, 2], [1, 0]], np.uint16)
-    >>> stored = sparse_result(cells, np.array([7, 9]), [2, 3], capacity=4)
-    >>> [part.tolist() for part in read_sparse_result(stored, [2, 3])]
-    [[[0, 2], [1, 0]], [7, 9]]
-    """
-    kept = result[result[:, 0] >= 0]
-    return unpack(kept[:, :-1], sizes), kept[:, -1].copy()

@@ -13,29 +13,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.drawn_question import DrawnQuestion
 from dp_core.kernel.extensions import DRAWN_CELLS
-from dp_core.kernel.extensions.column_draws import (
-    ENOUGH,
-    LEAST_DRAW,
-    PerturbedDrawsEvent,
-    draws_event,
-    log_one_plus_inverse,
-)
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, log_one_plus_inverse
 from dp_core.kernel.mechanisms.event import Event, ScaledEvent, check_positive
 from dp_core.kernel.mechanisms.grant import Grant
-from dp_core.kernel.privacy import Relation, Stage
-from dp_core.kernel.step_names import step_name
+from dp_core.kernel.privacy import Relation
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
-
-URN_PARTS = 1 << 20
-"""Number of virtual records of `PolyaUrnEvent`: a multiple of 1 / `URN_PARTS`."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,35 +82,6 @@ class PolyaUrnEvent(ScaledEvent):
         return self.epsilon() ** 2 / 2
 
 
-def urn_event(currency: Currency, cost: Fraction, records: int, rows: int = 1) -> PolyaUrnEvent:
-    """Return the event of drawing records from one urn, with the fewest virtual records.
-
-    Args:
-        currency: Currency of the release.
-        cost: Part of `limit`, positive; the event costs at most this.
-        records: Number of draws.
-        rows: Largest number of rows of one unit of privacy; 1 by default.
-
-    Raises:
-        ValueError: if the cost is not positive, the currency is neither pure nor zcdp, or the
-            epsilon is below `LEAST_DRAW`.
-    """
-    if cost <= 0:
-        raise ValueError(f"A cost must be positive, not {cost}.")
-    if currency.kind not in ("pure", "zcdp"):
-        raise ValueError("Draws have no cost on the Gaussian curve; use pure or zcdp.")
-    # A larger cost would not reduce the virtual records, and its exponential would overflow.
-    whole = float(min(cost, Fraction(ENOUGH**2)))
-    whole = min((whole if currency.kind == "pure" else math.sqrt(2 * whole)) / rows, ENOUGH)
-    if whole < LEAST_DRAW:
-        raise ValueError(f"An urn needs an epsilon of {LEAST_DRAW:g} or more.")
-    # Floating point only guesses; the event's own cost decides.
-    parts = max(1, math.ceil(URN_PARTS * records / math.expm1(whole)))
-    while currency.cost(event := PolyaUrnEvent(Fraction(parts, URN_PARTS), records, rows)) > cost:
-        parts += max(1, parts >> 40)
-    return event
-
-
 @dataclass(frozen=True, slots=True)
 class CellDraws(DrawnQuestion):
     """Records drawn from the cells of a table.
@@ -134,6 +93,7 @@ class CellDraws(DrawnQuestion):
             `urn` draws one multinomial sample with proportions from their posterior.
         edges: For each column, the first code of every bin, from 0, and then the number of codes;
             None for a column without bins.
+        virtual: Virtual records added to each cell, exact.
     """
 
     NAME: ClassVar[str] = DRAWN_CELLS
@@ -144,12 +104,11 @@ class CellDraws(DrawnQuestion):
     records: int
     kind: Literal["independent", "urn"]
     edges: tuple[tuple[int, ...] | None, ...]
+    virtual: Fraction
 
-    def event(
-        self, currency: Currency, cost: Fraction, relation: Relation
-    ) -> PerturbedDrawsEvent | PolyaUrnEvent:
-        of_kind = draws_event if self.kind == "independent" else urn_event
-        return of_kind(currency, cost, self.records, relation.max_rows)
+    def event(self, relation: Relation) -> PerturbedDrawsEvent | PolyaUrnEvent:
+        of_kind = PerturbedDrawsEvent if self.kind == "independent" else PolyaUrnEvent
+        return of_kind(self.virtual, self.records, relation.max_rows)
 
     def shape(self, domain: Domain) -> tuple[int, int]:
         return self.records, len(self.binned(domain))
@@ -185,54 +144,6 @@ class CellDraws(DrawnQuestion):
             if each is not None:
                 codes[:, column] = np.searchsorted(each, codes[:, column], side="right") - 1
         return draw(codes, counts, self.binned(domain).sizes, grant)
-
-
-def draw_cells(
-    curator: Curator,
-    stage: Stage,
-    step: str,
-    clique: Clique,
-    cost: Fraction,
-    *,
-    records: int,
-    kind: Literal["independent", "urn"],
-    edges: Sequence[Sequence[int] | None] | None = None,
-    replicate: int = 0,
-) -> Dataset:
-    """Return records drawn from the cells of a table, each with added virtual records.
-
-    It visits records only, so the table may have any number of cells.
-
-    Args:
-        curator: The curator of the release.
-        stage: Stage that pays.
-        step: Name of the step, unique within its stage and replicate.
-        clique: Columns of the table.
-        cost: Budget of all records together, in the release's currency.
-        records: Number of records; public.
-        kind: `independent` or `urn`; see `CellDraws`.
-        edges: Bins of each column; see `CellDraws`. By default no column has bins. Public.
-        replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
-
-    Returns:
-        Codes of the clique's columns; for a column with bins, the number of the bin.
-
-    Raises:
-        ValueError: if edges do not ascend from 0 to the number of codes, the currency is
-            `gaussian`, or the budget of one draw is too small.
-        BadInput: if households are the units.
-
-    Privacy:
-        One event of at most `cost`; see `PerturbedDrawsEvent`, `PolyaUrnEvent` and
-        `drawn_from_cells`.
-    """
-    bins = (None,) * len(clique) if edges is None else tuple(edges)
-    plain = tuple(None if each is None else tuple(map(int, each)) for each in bins)
-    asked = CellDraws(tuple(clique), records, kind, plain)
-    binned = asked.binned(curator.domain)
-    name = step_name(step, replicate, 0)
-    _, drawn = curator.draw(asked, stage, name, cost, batch=step, replicate=replicate)
-    return Dataset(binned, np.ascontiguousarray(drawn.T.astype(binned.code_type)))
 
 
 def drawn_cells_asks(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import secrets
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -15,29 +14,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.drawn_question import DrawnQuestion
 from dp_core.kernel.extensions import DRAWN_RECORDS
 from dp_core.kernel.mechanisms.event import Event, ScaledEvent, check_positive
 from dp_core.kernel.mechanisms.grant import Grant
-from dp_core.kernel.privacy import Relation, Stage
-from dp_core.kernel.step_names import step_name
+from dp_core.kernel.privacy import Relation
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
+    pass
 
-VIRTUAL_PARTS = 1024
-"""Number of virtual records of `PerturbedDrawsEvent`: a multiple of 1 / `VIRTUAL_PARTS`."""
-
-LEAST_DRAW = 1e-18
-"""Smallest epsilon of one draw; `log_one_plus_inverse` computes its cost down to 1e-20."""
-
-ENOUGH = 64
-"""Upper bound on the epsilon or rho used for one draw; it suffices for the fewest virtual records,
-1 / `VIRTUAL_PARTS`, and its exponential does not overflow."""
 
 _PRECISE = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
 """Decimal arithmetic whose operations are exact to one unit of the 60th digit."""
@@ -103,41 +90,6 @@ class PerturbedDrawsEvent(ScaledEvent):
         return self.rows**2 * self.draws * log_one_plus_inverse(self.scale) ** 2 / 2
 
 
-def draws_event(
-    currency: Currency, cost: Fraction, draws: int, rows: int = 1
-) -> PerturbedDrawsEvent:
-    """Return the event of drawing codes independently, with the fewest virtual records.
-
-    Args:
-        currency: Currency of the release.
-        cost: Part of `limit`, positive; the event costs at most this.
-        draws: Largest number of draws whose probabilities differ between two files that differ
-            in one row.
-        rows: Largest number of rows of one unit of privacy; 1 by default.
-
-    Raises:
-        ValueError: if the cost is not positive, the currency is neither pure nor zcdp, or the
-            epsilon of one draw is below `LEAST_DRAW`.
-    """
-    if cost <= 0:
-        raise ValueError(f"A cost must be positive, not {cost}.")
-    if currency.kind not in ("pure", "zcdp"):
-        raise ValueError("Draws have no cost on the Gaussian curve; use pure or zcdp.")
-    # A larger cost would not reduce the virtual records, and its exponential would overflow.
-    each = float(min(cost / draws, Fraction(ENOUGH)))
-    each = (each if currency.kind == "pure" else math.sqrt(2 * each)) / rows
-    if each < LEAST_DRAW:
-        raise ValueError(f"A draw needs an epsilon of {LEAST_DRAW:g} or more.")
-    # Floating point only guesses; the event's own cost decides.
-    parts = max(1, math.ceil(VIRTUAL_PARTS / math.expm1(each)))
-    while (
-        currency.cost(event := PerturbedDrawsEvent(Fraction(parts, VIRTUAL_PARTS), draws, rows))
-        > cost
-    ):
-        parts += max(1, parts >> 40)
-    return event
-
-
 def log_one_plus_inverse(value: Fraction) -> Fraction:
     """Return log(1 + 1/value), rounded up to 20 digits.
 
@@ -169,6 +121,7 @@ class ColumnDraws(DrawnQuestion):
             is drawn conditionally on.
         records: Number of records.
         sweeps: Number of times each column of a record is drawn.
+        virtual: Virtual records added to each code, exact.
     """
 
     NAME: ClassVar[str] = DRAWN_RECORDS
@@ -178,10 +131,12 @@ class ColumnDraws(DrawnQuestion):
     cliques: tuple[Clique, ...]
     records: int
     sweeps: int
+    virtual: Fraction
 
-    def event(self, currency: Currency, cost: Fraction, relation: Relation) -> PerturbedDrawsEvent:
+    def event(self, relation: Relation) -> PerturbedDrawsEvent:
         asks = drawn_asks(self.cliques, self.records, self.sweeps)
-        return draws_event(currency, cost, differing_draws(asks, relation), relation.max_rows)
+        draws = differing_draws(asks, relation)
+        return PerturbedDrawsEvent(self.virtual, draws, relation.max_rows)
 
     def shape(self, domain: Domain) -> tuple[int, int]:
         # privacy: a draw takes the codes of other columns by their places in the domain.
@@ -208,44 +163,6 @@ class ColumnDraws(DrawnQuestion):
         tables = [counts[clique].counts for clique in self.cliques]
         others = [domain.axes(clique[1:]) for clique in self.cliques]
         return draw(tables, others, self.sweeps, grant)
-
-
-def draw_records(
-    curator: Curator,
-    stage: Stage,
-    step: str,
-    cliques: Sequence[Clique],
-    cost: Fraction,
-    *,
-    records: int,
-    sweeps: int = 1,
-    replicate: int = 0,
-) -> Dataset:
-    """Return records drawn column by column from counts with added virtual records.
-
-    Args:
-        curator: The curator of the release.
-        stage: Stage that pays.
-        step: Name of the step, unique within its stage and replicate.
-        cliques: One for each column, in the domain's order: the column, then the columns that
-            it is drawn conditionally on.
-        cost: Budget of all records together, in the release's currency.
-        records: Number of records; public.
-        sweeps: Number of times each column of a record is drawn; 1 by default.
-        replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
-
-    Raises:
-        ValueError: if the currency is `gaussian`, or the budget of one draw is too small.
-        BadInput: if households are the units.
-
-    Privacy:
-        One event of at most `cost`; see `PerturbedDrawsEvent` and `differing_draws`.
-    """
-    asked = ColumnDraws(tuple(map(tuple, cliques)), records, sweeps)
-    name = step_name(step, replicate, 0)
-    _, drawn = curator.draw(asked, stage, name, cost, batch=step, replicate=replicate)
-    domain = curator.domain
-    return Dataset(domain, np.ascontiguousarray(drawn.T.astype(domain.code_type)))
 
 
 def drawn_asks(cliques: Sequence[Sequence[str]], records: int, sweeps: int) -> dict[str, object]:

@@ -15,12 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import GRID, CosineSums, check_edges, cosines
-from dp_core.kernel.questions.statistic import TableStatistic, alike
+from dp_core.kernel.questions.statistic import TableScores
 from dp_core.kernel.questions.whole_numbers import MOST, check_work, saturated
 
 _BLOCK = 256
@@ -44,7 +43,7 @@ def coefficients(counts: NDArray[np.int64], first: int, last: int) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CosineTails(TableStatistic):
+class CosineTails(TableScores):
     """Minus the norm of the coefficients that are lost if only k are kept, minus a price.
 
     Entry k - 1 is minus the integer part of the Euclidean norm of the orthonormal coefficients
@@ -60,6 +59,7 @@ class CosineTails(TableStatistic):
 
     NAME: ClassVar[str] = "cosine-tails"
     NOT_IN_SHARES: ClassVar[str] = CosineSums.NOT_IN_SHARES
+    STATED: ClassVar[tuple[str, ...]] = ("column", "bins", "length")
 
     column: str
     edges: tuple[int, ...]
@@ -67,11 +67,16 @@ class CosineTails(TableStatistic):
 
     def __post_init__(self) -> None:
         check_edges(self.edges, self.edges[-1])
-        check_work((len(self.edges) - 1) ** 2)
-        if not 1 <= len(self.prices) <= len(self.edges) - 1:
+        check_work(self.bins**2)
+        if not 1 <= len(self.prices) <= self.bins:
             raise ValueError("A histogram of n bins needs 1 to n prices.")
         if any(not 0 <= price <= MOST for price in self.prices):
             raise ValueError("Prices are whole numbers from 0.")
+
+    @property
+    def bins(self) -> int:
+        """Number of bins."""
+        return len(self.edges) - 1
 
     @property
     def length(self) -> int:
@@ -81,7 +86,8 @@ class CosineTails(TableStatistic):
     def cliques(self) -> tuple[Clique, ...]:
         return ((self.column,),)
 
-    def largest_change(self, neighbours: Neighbours) -> int:
+    @classmethod
+    def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:  # noqa: ARG003
         """GRID + 2 under add-remove; under replace-one the integer part of sqrt(2) GRID, plus 4.
 
         The n orthonormal cosines of one bin are a vector of length 1 (the transform is orthogonal),
@@ -118,16 +124,3 @@ class CosineTails(TableStatistic):
             -isqrt(2 * lost[kept] // bins.size) - price
             for kept, price in enumerate(self.prices, start=1)
         )
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "name": self.NAME,
-            "column": self.column,
-            "bins": len(self.edges) - 1,
-            "length": self.length,
-        }
-
-    @classmethod
-    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        found = cls(column="", edges=(0, 1), prices=(0,))
-        return alike(found.largest_change(neighbours), document)

@@ -11,16 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.statistic import TableStatistic, alike
+from dp_core.kernel.questions.statistic import TableScores
 from dp_core.kernel.questions.whole_numbers import MOST, saturated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutDeviations(TableStatistic):
+class CutDeviations(TableScores):
     """Minus the smallest L1 distance of a histogram from one that is constant between cuts.
 
     The bins `low` to `high` - 1 are cut before bin c. The right part becomes one run; the left part
@@ -48,6 +47,7 @@ class CutDeviations(TableStatistic):
     NOT_IN_SHARES: ClassVar[str] = (
         "Its bounds are for one table of records; measure tables of linked files."
     )
+    STATED: ClassVar[tuple[str, ...]] = ("column", "bins", "low", "left", "length")
 
     column: str
     edges: tuple[int, ...]
@@ -67,6 +67,11 @@ class CutDeviations(TableStatistic):
             raise ValueError("A price is a whole number from 0.")
 
     @property
+    def bins(self) -> int:
+        """Number of bins of the column."""
+        return len(self.edges) - 1
+
+    @property
     def length(self) -> int:
         return self.high - self.low - self.left + (self.price is not None)
 
@@ -74,7 +79,8 @@ class CutDeviations(TableStatistic):
     def cliques(self) -> tuple[Clique, ...]:
         return ((self.column,),)
 
-    def largest_change(self, neighbours: Neighbours) -> int:
+    @classmethod
+    def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:  # noqa: ARG003
         """1 under add-remove, 2 under replace-one.
 
         For given runs, the sum of absolute deviations from the runs' medians is the L1 distance of
@@ -98,21 +104,6 @@ class CutDeviations(TableStatistic):
         found = [-int(best[cut]) - right[cut] - price for cut in range(self.left, len(values))]
         # privacy: integers of any size, cut at the end; there is no rounding and no overflow.
         return saturated(found if self.price is None else [*found, -start[-1]])
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "name": self.NAME,
-            "column": self.column,
-            "bins": len(self.edges) - 1,
-            "low": self.low,
-            "left": self.left,
-            "length": self.length,
-        }
-
-    @classmethod
-    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        found = cls(column="", edges=(0, 1, 2), low=0, high=2)
-        return alike(found.largest_change(neighbours), document)
 
 
 def deviations(values: Sequence[int]) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,8 @@ class FScore(CandidateScores):
         "it takes time in proportion to the number of shares. Use the R score (`r-score`)."
     )
 
-    def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
+    @classmethod
+    def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:  # noqa: ARG003
         """2, under either relation.
 
         For one split write g = (n - 2 k0)+ + (n - 2 k1)+. A row added raises n by 1 and, at most,

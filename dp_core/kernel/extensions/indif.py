@@ -9,15 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.statistic import TableStatistic, alike
+from dp_core.kernel.questions.statistic import TableScores
 
 
 @dataclass(frozen=True, slots=True)
-class InDif(TableStatistic):
+class InDif(TableScores):
     """Distance of pairs of columns from independence (PrivSyn's InDif), in records.
 
     For each pair, |M_ab - M_a M_b / n|_1 over its cells, rounded to a whole number.
@@ -39,7 +38,8 @@ class InDif(TableStatistic):
     def cliques(self) -> tuple[Clique, ...]:
         return self.pairs
 
-    def largest_change(self, neighbours: Neighbours) -> int:
+    @classmethod
+    def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:  # noqa: ARG003
         """4 under add-remove, 6 under replace-one, for any number of rows.
 
         Write D for M_ab - M_a M_b / n, and p and q for the proportions M_a / n and M_b / n of a
@@ -67,13 +67,6 @@ class InDif(TableStatistic):
         return np.array(
             [from_independence(counts[pair].counts) for pair in self.pairs], dtype=np.int64
         )
-
-    def to_json(self) -> dict[str, object]:
-        return {"name": self.NAME, "length": self.length}
-
-    @classmethod
-    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        return alike(cls(()).largest_change(neighbours), document)
 
 
 def from_independence(table: NDArray[np.int64]) -> int:

@@ -13,14 +13,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.errors import BadInput
 from dp_core.kernel.extensions.parent_candidates import CandidateScores, by_parents
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.descriptions import whole
-from dp_core.kernel.questions.statistic import alike
 from dp_core.kernel.questions.whole_numbers import saturated
 
 _PLACES = 30
@@ -50,6 +48,7 @@ class MutualInformation(CandidateScores):
     NOT_IN_SHARES: ClassVar[str] = (
         "it does not grow in proportion to the counts. Use the R score (`r-score`)."
     )
+    STATED: ClassVar[tuple[str, ...]] = ("length", "rows", "grid", "binary")
 
     rows: int
     grid: int
@@ -60,7 +59,8 @@ class MutualInformation(CandidateScores):
         if min(self.rows, self.grid) < 1:
             raise ValueError("Rows and grid are at least 1.")
 
-    def largest_change(self, neighbours: Neighbours) -> int:
+    @classmethod
+    def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:
         """Return grid times the sensitivity of I in bits, and of its rounding, rounded up.
 
         With f(c) = c log c (f(0) = 0), n I = f(n) + sum f(M_xp) - sum f(M_x) - sum f(M_p), taking
@@ -89,7 +89,21 @@ class MutualInformation(CandidateScores):
         Raises:
             BadInput: under add-remove.
         """
-        return _change(self.rows, self.grid, self.binary, neighbours)
+        if neighbours != "replace-one":
+            raise BadInput(
+                "Mutual information needs a public number of rows (replace-one, and one row per"
+                " person); otherwise use the R score."
+            )
+        n, grid = whole(stated, "rows", least=1), whole(stated, "grid", least=1)
+        if type(stated["binary"]) is not bool:
+            raise ValueError("The field 'binary' must be true or false.")
+        if stated["binary"]:
+            bound = n * _log(n) - (n - 1) * _log(max(n - 1, 1))
+        else:
+            bound = (n + 1) * _log(n + 1) - (n - 1) * _log(max(n - 1, 1)) - 2 * _log(2)
+        # privacy: each logarithm is off by less than 1, so this is above the sensitivity.
+        above = Fraction(bound + 2 * n + 2, n * (_log(2) - 1))
+        return ceil(grid * (above + Fraction(2 * _SLACK, _log(2))))
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         """Return the exact values rounded to the grid, the same on every machine.
@@ -121,38 +135,6 @@ class MutualInformation(CandidateScores):
         total = sum(weight * _log(count) for count, weight in weights.items() if count)
         whole_bit = self.rows * _log(2)
         return (2 * self.grid * total + whole_bit) // (2 * whole_bit)
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "name": self.NAME,
-            "length": self.length,
-            "rows": self.rows,
-            "grid": self.grid,
-            "binary": self.binary,
-        }
-
-    @classmethod
-    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        rows, grid = whole(document, "rows", least=1), whole(document, "grid", least=1)
-        if type(document["binary"]) is not bool:
-            raise ValueError("The field 'binary' must be true or false.")
-        return alike(_change(rows, grid, document["binary"], neighbours), document)
-
-
-def _change(rows: int, grid: int, binary: bool, neighbours: Neighbours) -> int:
-    if neighbours != "replace-one":
-        raise BadInput(
-            "Mutual information needs a public number of rows (replace-one, and one row per"
-            " person); otherwise use the R score."
-        )
-    n = rows
-    if binary:
-        bound = n * _log(n) - (n - 1) * _log(max(n - 1, 1))
-    else:
-        bound = (n + 1) * _log(n + 1) - (n - 1) * _log(max(n - 1, 1)) - 2 * _log(2)
-    # privacy: each logarithm is off by less than 1, so this is above the sensitivity.
-    above = Fraction(bound + 2 * n + 2, n * (_log(2) - 1))
-    return ceil(grid * (above + Fraction(2 * _SLACK, _log(2))))
 
 
 @lru_cache(maxsize=1 << 16)

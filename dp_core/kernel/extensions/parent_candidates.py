@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.statistic import TableStatistic, alike
+from dp_core.kernel.questions.statistic import TableScores
 
 Candidate: TypeAlias = tuple[str, Clique]
 """Name of a child column, and the names of its parents, which may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
-class CandidateScores(TableStatistic):
+class CandidateScores(TableScores):
     """A score of each candidate, computed from the table of the child and then its parents.
 
     Attributes:
@@ -41,13 +39,6 @@ class CandidateScores(TableStatistic):
     @property
     def cliques(self) -> tuple[Clique, ...]:
         return tuple((child, *parents) for child, parents in self.candidates)
-
-    def to_json(self) -> dict[str, object]:
-        return {"name": self.NAME, "length": self.length}
-
-    @classmethod
-    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        return alike(cls(()).largest_change(neighbours), document)
 
 
 def by_parents(counts: Mapping[Clique, Marginal], candidate: Candidate) -> NDArray[np.int64]:

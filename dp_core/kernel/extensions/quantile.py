@@ -9,17 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.descriptions import whole
-from dp_core.kernel.questions.statistic import TableStatistic, alike
+from dp_core.kernel.questions.statistic import TableScores
 from dp_core.kernel.questions.whole_numbers import MOST, saturated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quantile(TableStatistic):
+class Quantile(TableScores):
     """Negative distance of each cut of a range from a quantile, in units of 1/`of` record.
 
     A cut at position c has B records at positions low to c - 1 below it and A records at positions
@@ -37,6 +36,7 @@ class Quantile(TableStatistic):
 
     NAME: ClassVar[str] = "quantile"
     IN_SHARES: ClassVar[bool] = True
+    STATED: ClassVar[tuple[str, ...]] = ("column", "low", "length", "part", "of")
 
     column: str
     low: int
@@ -58,7 +58,8 @@ class Quantile(TableStatistic):
     def cliques(self) -> tuple[Clique, ...]:
         return ((self.column,),)
 
-    def largest_change(self, neighbours: Neighbours) -> int:
+    @classmethod
+    def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:
         """The larger of part and of - part under add-remove, `of` under replace-one.
 
         The range and the cuts are public and equal for both files. For one cut let g = (of - part)
@@ -69,9 +70,10 @@ class Quantile(TableStatistic):
         as for at most one added or removed row, which is less. Taking absolute values does not
         increase a difference: ||x| - |y|| <= |x - y|. All values are whole, and nothing is rounded.
         """
-        if neighbours == "add-remove":
-            return max(self.part, self.of - self.part)
-        return self.of
+        part, of = whole(stated, "part", least=1), whole(stated, "of", least=2)
+        if part >= of:
+            raise ValueError("A quantile is a fraction between 0 and 1.")
+        return max(part, of - part) if neighbours == "add-remove" else of
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         inside = counts[self.column,].counts[self.low : self.high]
@@ -82,21 +84,3 @@ class Quantile(TableStatistic):
         above = below[-1] - below
         distance = np.abs((self.of - self.part) * below[:-1] - self.part * above[:-1])
         return saturated(-distance) if distance.dtype == object else -distance
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "name": self.NAME,
-            "column": self.column,
-            "low": self.low,
-            "length": self.length,
-            "part": self.part,
-            "of": self.of,
-        }
-
-    @classmethod
-    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        part, of = whole(document, "part", least=1), whole(document, "of", least=2)
-        if part >= of:
-            raise ValueError("A quantile is a fraction between 0 and 1.")
-        change = cls(column="", low=0, high=2, part=part, of=of).largest_change(neighbours)
-        return alike(change, document)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,8 @@ class RScore(CandidateScores):
     NAME: ClassVar[str] = "r-score"
     IN_SHARES: ClassVar[bool] = True
 
-    def largest_change(self, neighbours: Neighbours) -> int:
+    @classmethod
+    def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:  # noqa: ARG003
         """4 under add-remove, 6 under replace-one; n is the file's own number of rows.
 
         Take the combinations of the parents' codes as the codes of one column. The score is then

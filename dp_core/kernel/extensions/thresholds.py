@@ -14,37 +14,30 @@ rows may have all k in one cell without other records, or one in each of k such 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.canonical import digest
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.cost.currency import Currency, at_least, root_at_least
 from dp_core.kernel.cost.sensitivity import count_l1
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Counter
-from dp_core.kernel.counting.sparse_cells import read_sparse_result, sparse_result, words
+from dp_core.kernel.counting.sparse_cells import sparse_result, words
 from dp_core.kernel.drawn_question import DrawnQuestion
 from dp_core.kernel.extensions import SPARSE_TABLE
 from dp_core.kernel.mechanisms.event import Event, ScaledEvent, check_positive
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.noise.exact_samplers import add_noise
-from dp_core.kernel.privacy import Relation, Stage
-from dp_core.kernel.released import SparseTable
-from dp_core.kernel.step_names import table_step
+from dp_core.kernel.privacy import Relation
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
+    pass
 
-Form = Literal["sharp", "text", "algorithm"]
-"""Formula for the threshold of continuous noise; see `continuous_threshold`."""
 
 _PRECISE = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
 """Decimal arithmetic whose operations, including `exp`, are exact to one unit of the 60th digit."""
@@ -138,46 +131,6 @@ class StabilityEvent(ScaledEvent):
         return kept_by_chance(self.scale, self.threshold, self.rows)
 
 
-def threshold_event(
-    currency: Currency,
-    cost: Fraction,
-    delta: Fraction,
-    *,
-    l1: int,
-    rows: int = 1,
-    threshold: int | None = None,
-) -> StabilityEvent:
-    """Return the stability-based histogram that costs at most `cost` and `delta`.
-
-    Args:
-        currency: Currency of the release.
-        cost: Part of `limit`, positive.
-        delta: Part of `own_delta`, positive.
-        l1: L1 sensitivity of the table of counts.
-        rows: Largest number of rows of one unit of privacy; 1 by default.
-        threshold: Least noisy count that is kept, records; None (the default) for the least
-            that `delta` allows.
-
-    Raises:
-        ValueError: if the cost is not positive, the currency is neither pure nor zcdp, no
-            threshold is known for `delta`, or the given threshold is below the least one.
-    """
-    if cost <= 0:
-        raise ValueError(f"A cost must be positive, not {cost}.")
-    if currency.kind not in ("pure", "zcdp"):
-        raise ValueError("A threshold has no cost on the Gaussian curve; use pure or zcdp.")
-    # zCDP: rho = epsilon^2/2, so the scale l1/epsilon is l1/sqrt(2 rho).
-    scale = (
-        at_least(l1 / cost)
-        if currency.kind == "pure"
-        else root_at_least(Fraction(l1**2) / (2 * cost))
-    )
-    least = threshold_for(scale, delta, rows)
-    if threshold is not None and threshold < least:
-        raise ValueError(f"A threshold of {threshold} is too low; it must be at least {least}.")
-    return StabilityEvent(scale, l1, threshold or least, rows)
-
-
 @dataclass(frozen=True, slots=True)
 class ThresholdTable(DrawnQuestion):
     """The observed cells of a table whose noisy count reaches a threshold.
@@ -186,9 +139,8 @@ class ThresholdTable(DrawnQuestion):
         clique: Columns of the table.
         capacity: Largest number of cells that are kept; if more reach the threshold, those with
             the smallest noisy counts are dropped.
-        delta: Part of the delta that the release sets aside.
-        least: Threshold: least noisy count that is kept, records; None for the least that `delta`
-            allows.
+        scale: Scale of the noise on each count, records, exact.
+        threshold: Least noisy count that is kept, records.
     """
 
     NAME: ClassVar[str] = SPARSE_TABLE
@@ -197,18 +149,11 @@ class ThresholdTable(DrawnQuestion):
 
     clique: Clique
     capacity: int
-    delta: Fraction
-    least: int | None
+    scale: Fraction
+    threshold: int
 
-    def event(self, currency: Currency, cost: Fraction, relation: Relation) -> StabilityEvent:
-        return threshold_event(
-            currency,
-            cost,
-            self.delta,
-            l1=count_l1(relation),
-            rows=relation.max_rows,
-            threshold=self.least,
-        )
+    def event(self, relation: Relation) -> StabilityEvent:
+        return StabilityEvent(self.scale, count_l1(relation), self.threshold, relation.max_rows)
 
     def shape(self, domain: Domain) -> tuple[int, int]:
         if self.capacity < 1:
@@ -230,65 +175,6 @@ class ThresholdTable(DrawnQuestion):
     def draw(self, counter: Counter, domain: Domain, grant: Grant) -> NDArray[np.int64]:
         cells, counts = counter.observed(self.clique)
         return release(cells, counts, domain.project(self.clique).sizes, grant)
-
-
-def threshold_table(
-    curator: Curator,
-    stage: Stage,
-    clique: Clique,
-    cost: Fraction,
-    delta: Fraction,
-    *,
-    capacity: int,
-    least: int | None = None,
-    replicate: int = 0,
-    round: int = 0,
-) -> SparseTable:
-    """Return noisy counts of the observed cells that reach a threshold.
-
-    It visits records only, so the clique may have any number of cells.
-
-    Args:
-        curator: The curator of the release.
-        stage: Stage that pays.
-        clique: Columns of the table.
-        cost: Budget, in the release's currency.
-        delta: Part of the delta that the release sets aside.
-        capacity: Largest number of cells that are kept. Public, and fixed before the draw.
-        least: Threshold, records; by default the least that `delta` allows.
-        replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
-        round: Number of the round, from 1; 0 (the default) if the method has no rounds.
-
-    Raises:
-        ValueError: if the currency is `gaussian`, or `least` is lower than `delta` allows.
-        BadInput: if households are the units.
-
-    Privacy:
-        One event of exactly `cost` and at most `delta`; see `StabilityEvent`.
-    """
-    domain = curator.domain.project(clique)
-    asked = ThresholdTable(tuple(clique), capacity, delta, least)
-    name = table_step(clique, replicate, round)
-    batch = digest(list(clique))[:16]
-    grant, stored = curator.draw(
-        asked, stage, name, cost, batch=batch, replicate=replicate, round=round
-    )
-    event = grant.step.event
-    assert isinstance(event, StabilityEvent)
-    cells, values = read_sparse_result(stored, domain.sizes)
-    return SparseTable(
-        domain=domain,
-        cells=cells,
-        values=values,
-        threshold=event.threshold,
-        capacity=capacity,
-        noise="laplace",
-        scale=float(event.scale),
-        stage=stage,
-        replicate=replicate,
-        grant=grant.number,
-        round=round,
-    )
 
 
 def sparse_asks(domain: Domain, capacity: int) -> dict[str, object]:
@@ -346,25 +232,6 @@ def release(
     return sparse_result(cells[kept], noisy[kept], sizes, capacity)
 
 
-def survival(scale: Fraction, threshold: int) -> Fraction:
-    """Return an upper bound on the probability that a cell of one record is kept.
-
-    The bound is the exact probability rounded up to 20 digits, in decimal arithmetic that gives the
-    same result on every machine.
-
-    Args:
-        scale: Scale of the discrete Laplace noise, records; positive.
-        threshold: Least noisy count that is kept, records; at least 1.
-
-    Raises:
-        ValueError: if an argument is outside its range.
-
-    >>> float(survival(Fraction(4), 35))
-    0.0001143851357313443
-    """
-    return kept_by_chance(scale, threshold, 1)
-
-
 def kept_by_chance(scale: Fraction, threshold: int, rows: int) -> Fraction:
     """Return an upper bound on the probability that a cell with one unit's records only is kept.
 
@@ -393,58 +260,6 @@ def kept_by_chance(scale: Fraction, threshold: int, rows: int) -> Fraction:
     bound = _PRECISE.divide(passed, _PRECISE.add(Decimal(1), _power(1 / scale)))
     bound = _PRECISE.multiply(bound, _MARGIN)
     return Fraction(bound.normalize(Context(_DIGITS, ROUND_CEILING, MIN_EMIN, MAX_EMAX)))
-
-
-def threshold_for(scale: Fraction, delta: Fraction, rows: int = 1) -> int:
-    """Return the least threshold whose `kept_by_chance` is at most `delta`.
-
-    Args:
-        scale: Scale of the discrete Laplace noise, records; positive.
-        delta: From 1e-800 to below 1.
-        rows: Largest number of records of a unit; 1 by default.
-
-    Raises:
-        ValueError: if the scale or delta is outside its range.
-
-    >>> threshold_for(Fraction(4), Fraction(1, 10_000))
-    36
-    """
-    if scale <= 0 or not Fraction(1, 10**800) <= delta < 1:
-        raise ValueError(
-            f"A threshold needs a positive scale and a delta from 1e-800 to below 1, not {scale}"
-            f" and {delta}."
-        )
-    log_delta = math.log(delta.numerator) - math.log(delta.denominator)
-    rate = float(1 / scale)
-    reach = (-log_delta - math.log1p(math.exp(-rate))) * float(scale)
-    found = math.floor(max(1 + reach + math.log(rows) * float(scale), rows + reach, rows))
-    # Floating point gives a starting value; the exact bound decides.
-    while kept_by_chance(scale, found, rows) > delta:
-        found += 1
-    while found > rows and kept_by_chance(scale, found - 1, rows) <= delta:
-        found -= 1
-    return found
-
-
-def continuous_threshold(scale: float, delta: float, form: Form) -> float:
-    """Return the threshold of continuous Laplace noise, records.
-
-    With Laplace noise of scale b a cell of one record reaches t = 1 + b log(c/delta) with
-    probability delta / (2c).
-
-    Args:
-        scale: Scale of the noise, records: sensitivity (2 if a record is replaced) over epsilon.
-        delta: Largest allowed probability that the cell is kept.
-        form: `sharp` (c = 1/2) uses delta exactly. `text` (c = 1) and `algorithm` (c = 2) are the
-            formulas of Li, Karwa, Slavkovic & Steorts (2018), section 2.2 and Algorithm 1; they use
-            a half and a quarter of delta.
-
-    >>> forms = ("algorithm", "text", "sharp")
-    >>> [round(continuous_threshold(4.0, 1e-4, form), 6) for form in forms]
-    [40.61395, 37.841361, 35.068773]
-    """
-    factor = {"sharp": 0.5, "text": 1.0, "algorithm": 2.0}[form]
-    return 1 + scale * math.log(factor / delta)
 
 
 def _power(exponent: Fraction) -> Decimal:

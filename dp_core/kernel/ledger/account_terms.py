@@ -72,10 +72,6 @@ class UsedMeasurements:
     release: str
     head: str
 
-    def to_json(self) -> dict[str, str]:
-        """Return plain values."""
-        return {"release": self.release, "head": self.head}
-
 
 @dataclass(frozen=True, slots=True)
 class Promise:

@@ -9,22 +9,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.ledger.receipts import Receipt, known_kind
 
-LEDGER_VERSION = 2
-"""Format version in the first entry of a new ledger; a ledger keeps the version it began with.
-
-Increase it when the entries of new ledgers must be read differently from those of earlier ones.
-"""
-
-OLDEST_VERSION = 2
-"""Oldest format version that this program reads."""
-
-_CHAIN = 2
+CHAIN = 2
 """Constant in every link and every signed message. It must never change, whatever `LEDGER_VERSION`
 is: every earlier entry would fail its check, and a bundle does not state its ledger's version."""
 
@@ -71,30 +62,6 @@ class Entry:
         """Body of its receipt."""
         return self.receipt.body
 
-    def to_json(self) -> dict[str, object]:
-        """Return the entry as plain JSON values."""
-        return {**asdict(self), "receipt": self.receipt.to_json()}
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Entry:
-        """Return the entry that `to_json` wrote.
-
-        Raises:
-            ValueError: if it has other fields, or fields of other types.
-        """
-        texts, maybe = ("recorded", "salt", "link"), ("about", "key", "signer", "signature")
-        whole = values.get("position"), values.get("reservation")
-        if (
-            set(values) != {"position", "receipt", "reservation", *texts, *maybe}
-            or not _is_whole(whole[0])
-            or not (whole[1] is None or _is_whole(whole[1]))
-            or not isinstance(values["receipt"], Mapping)
-            or not all(isinstance(values[name], str) for name in texts)
-            or not all(values[name] is None or isinstance(values[name], str) for name in maybe)
-        ):
-            raise ValueError("The fields are not those of a ledger entry.")
-        return cls(**{**values, "receipt": Receipt.from_json(values["receipt"])})
-
 
 def make_entry(
     receipt: Receipt,
@@ -131,7 +98,7 @@ def entry_link(entry: Entry, previous: str) -> str:
         previous: Link of the preceding entry.
     """
     values = [
-        _CHAIN,
+        CHAIN,
         previous,
         entry.position,
         entry.receipt.hash,
@@ -142,41 +109,6 @@ def entry_link(entry: Entry, previous: str) -> str:
         entry.salt,
     ]
     return hashlib.sha256(canonical_json(values)).hexdigest()
-
-
-def signed_message(receipt_hash: str, link: str) -> bytes:
-    """Return the message that a signature covers: the receipt's hash and the entry's link."""
-    return canonical_json(["dp-release ledger", _CHAIN, receipt_hash, link])
-
-
-def version_of(first: Receipt) -> int:
-    """Return the format version of a ledger, from its first receipt.
-
-    Raises:
-        ValueError: if it is not the first receipt of a ledger.
-    """
-    version = first.body.get("version")
-    if first.kind != "ledger" or not isinstance(version, int) or isinstance(version, bool):
-        raise ValueError("The receipt is not the first one of a ledger.")
-    return version
-
-
-def not_known(version: int) -> str | None:
-    """Return why this program cannot read a ledger of a format version; None if it can.
-
-    The text continues a sentence that begins with "The ledger".
-    """
-    if version > LEDGER_VERSION:
-        return (
-            f"has format {version}, but this dp-release reads formats up to {LEDGER_VERSION};"
-            " update dp-release"
-        )
-    if version < OLDEST_VERSION:
-        return (
-            f"has format {version}, from before the first release of dp-release, but this version"
-            f" reads formats from {OLDEST_VERSION}"
-        )
-    return None
 
 
 def unique_key(receipt: Receipt, about: str | None, reservation: int | None) -> str | None:
@@ -232,7 +164,3 @@ def charge_key(release: str, stage: str, step: str, input_hash: str, plan: str) 
     """
     values = canonical_json([release, stage, step, input_hash, plan])
     return f"charge/{hashlib.sha256(values).hexdigest()}"
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -7,12 +7,9 @@ Receipts do not depend on a database, so a bundle can be verified without any ot
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.frozen import frozen
@@ -100,25 +97,6 @@ class Receipt:
             "hash": self.hash,
         }
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, object]) -> Receipt:
-        """Return the receipt that `to_json` wrote.
-
-        Raises:
-            ValueError: if it has other fields, or fields of other types.
-        """
-        texts = ("kind", "account", "release", "at", "previous", "hash")
-        number, body = values.get("number"), values.get("body")
-        if (
-            set(values) != {*texts, "number", "body"}
-            or not isinstance(number, int)
-            or isinstance(number, bool)
-            or not isinstance(body, Mapping)
-            or not all(isinstance(values[name], str) for name in texts)
-        ):
-            raise ValueError("The fields are not those of a receipt.")
-        return cls(number=number, body=body, **{name: str(values[name]) for name in texts})
-
 
 def known_kind(text: str) -> EntryKind | None:
     """Return the kind of entries with a name; None if this version does not know it."""
@@ -145,36 +123,3 @@ def receipt_hash(receipt: Receipt) -> str:
     values = receipt.to_json()
     del values["hash"]
     return hashlib.sha256(canonical_json(values)).hexdigest()
-
-
-def result_hash(results: Iterable[tuple[int, NDArray[np.int64]]]) -> str:
-    """Return the hash by which a commit identifies the noisy results of a batch, in hex.
-
-    It covers the numbers of the charges, the shapes and the values. It does not cover the number of
-    the draw: the hash is published, so that number could be found by trying all numbers.
-
-    Args:
-        results: Receipt number and noisy values of each charge, in the order of the charges.
-    """
-    found = hashlib.sha256()
-    for number, values in results:
-        found.update(canonical_json([number, list(values.shape)]))
-        found.update(np.ascontiguousarray(values, dtype="<i8").tobytes())
-    return found.hexdigest()
-
-
-def first_bad_link(receipts: Sequence[Receipt]) -> str | None:
-    """Return a sentence about the first wrong receipt of a release; None if all are correct.
-
-    Args:
-        receipts: All published receipts of one release, in order.
-    """
-    last = START
-    for position, receipt in enumerate(receipts, start=1):
-        name = f"Receipt {receipt.number} ({receipt.kind})"
-        if receipt_hash(receipt) != receipt.hash:
-            return f"{name} was changed: its hash does not match."
-        if receipt.number != position or receipt.previous != last:
-            return f"{name} does not follow the receipt before it."
-        last = receipt.hash
-    return None

@@ -26,7 +26,6 @@ from dp_core.kernel.ledger.account_terms import (
     unknown_terms,
 )
 from dp_core.kernel.ledger.entries import Entry
-from dp_core.kernel.ledger.ledger_position import broken_adoption, whereabouts
 from dp_core.kernel.ledger.receipts import UNKNOWN_KIND, Receipt, known_kind
 from dp_core.kernel.ledger.running_totals import (
     OF_RULES,
@@ -220,10 +219,8 @@ def broken_rule(entry: Entry, book: Book) -> str | None:
     """
     receipt = entry.receipt
     match known_kind(entry.kind):
-        case "ledger" | "key" | "approve" | "withdraw" | "declare-public":
+        case "ledger" | "adopt" | "key" | "approve" | "withdraw" | "declare-public":
             return None
-        case "adopt":
-            return broken_adoption(entry)
         case "open":
             within = receipt.body["within"]
             if within is not None and book.charter(str(within)) is None:
@@ -383,9 +380,6 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
             used = use(book, promise.position)
             if exact_fraction(body["spent"]) != used.tally.cost:
                 return "states another sum than the charges have"
-            stated = {"adopted": None, **whereabouts(book, promise.account)}
-            if {name: body.get(name) for name in stated} != stated:
-                return "states another ledger, or other totals, than those that paid"
             if body["outcome"] not in OUTCOMES or not isinstance(body["seen"], bool):
                 return "has no valid outcome"
             if body["outcome"] == "returned" and used.tally.charges:

@@ -274,31 +274,6 @@ def settled(charter: Charter, promise: Promise, used: Use, settlement: Receipt) 
     )
 
 
-def taken(book: Book, charter: Charter, promise: Promise, settlement: Receipt | None) -> Amount:
-    """Return the amount that a release takes from an account: reserved, or spent once settled.
-
-    Args:
-        book: The ledger.
-        charter: The account, with the terms by which to compute the amount.
-        promise: Promise of the release.
-        settlement: Receipt that ended the release; None if it is not settled.
-    """
-    if settlement is None:
-        return promised(charter, promise)
-    return settled(charter, promise, use(book, promise.position), settlement)
-
-
-def taken_of(book: Book, charter: Charter) -> Iterator[tuple[Promise, Receipt | None, Amount]]:
-    """Yield every release that an account pays for: promise, settlement and amount taken.
-
-    Args:
-        book: The ledger with the account's history.
-        charter: The account, with the terms by which to compute the amounts.
-    """
-    for promise, settlement in book.promises_of(subtree(book, charter.name)):
-        yield promise, settlement, taken(book, charter, promise, settlement)
-
-
 def recounted(book: Book, charter: Charter) -> Balance:
     """Return an account's balance as if it had always had the given terms.
 
@@ -307,9 +282,10 @@ def recounted(book: Book, charter: Charter) -> Balance:
         charter: The account, with the terms by which to compute.
     """
     state = Balance()
-    for _, settlement, amount in taken_of(book, charter):
-        if settlement is None:
-            state = replace(state, reserved=state.reserved + amount)
+    for promise, end in book.promises_of(subtree(book, charter.name)):
+        if end is None:
+            state = replace(state, reserved=state.reserved + promised(charter, promise))
         else:
-            state = replace(state, spent=state.spent + amount)
+            spent = settled(charter, promise, use(book, promise.position), end)
+            state = replace(state, spent=state.spent + spent)
     return state

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.processors import threads
 from dp_core.kernel.mechanisms.grant import Grant
 
 Add = Callable[[NDArray[np.int64], Grant], NDArray[np.int64]]
@@ -38,7 +38,7 @@ def add_in_pieces(
         The noise of all cells is independent. It comes from the operating system's generator, which
         never gives two threads the same bytes, so the assignment of cells to threads has no effect.
     """
-    at_once = len(os.sched_getaffinity(0))
+    at_once = threads()
     if at_once == 1 or sum(table.size for table in exact) <= FEW_CELLS:
         return [add(table, grant) for table, grant in zip(exact, grants, strict=True)]
     flat = [np.ascontiguousarray(table).ravel() for table in exact]

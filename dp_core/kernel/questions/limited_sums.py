@@ -25,7 +25,7 @@ from dp_core.kernel.questions.linear_questions import (
     check_columns,
 )
 from dp_core.kernel.questions.statistic import ClaimedCodes, Sum, claims
-from dp_core.kernel.questions.whole_numbers import MOST_POSITIONS, cell_numbers, cut, exact_sums
+from dp_core.kernel.questions.whole_numbers import cell_numbers, cut, exact_sums
 
 MOST_REACH = 2**40
 """Largest absolute value that a record may add."""
@@ -71,8 +71,7 @@ class LimitedSums(Sum):
     factors: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        check_columns(self.by, self.sizes)
-        check_columns((self.column,), (self.positions,), most=MOST_POSITIONS, others=self.by)
+        check_columns(self.claimed_codes())
         check_bins(self.sizes, self.edges)
         starts = self.runs[::3]
         if (

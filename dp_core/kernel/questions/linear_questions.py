@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isqrt, prod, sqrt
-from typing import Any, ClassVar, Literal, Self
+from math import isqrt, prod
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,14 +36,11 @@ from dp_core.kernel.questions.whole_numbers import (
     MOST_CELLS,
     MOST_CODES,
     MOST_POSITIONS,
-    MOST_WORK,
     check_work,
     cut,
     frozen,
 )
 
-MOST_BOXES = isqrt(MOST_WORK)
-"""Largest number of boxes; they are compared pair by pair."""
 _PART = 256  # boxes that are compared with all others at a time
 MOST_WEIGHT = 2**16
 """Largest weight of a kernel."""
@@ -54,7 +51,7 @@ LARGEST = 2**33
 LARGEST_IN_SHARES = 2**31
 """Largest coefficient times the shares of a unit. So the entries of 2^20 units are at most 2^51:
 numbers of shares that are found again from values in units
-(`dp_core.kernel.counting.household_values`)."""
+(`dp_core.client.household_values`)."""
 MOST_ENTRIES = 2**20
 """Largest number of entries of one interaction, and of all measured together for a set.
 
@@ -142,8 +139,7 @@ class CellCounts(Linear):
     positions: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        check_columns(self.by, self.sizes)
-        check_columns(self.numbers, self.positions, most=MOST_POSITIONS, others=self.by)
+        check_columns(self.codes)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -186,7 +182,7 @@ class BinnedCounts(_OfColumns):
     edges: Edges
 
     def __post_init__(self) -> None:
-        check_columns(self.columns, self.sizes)
+        check_columns(self.codes)
         check_bins(self.sizes, self.edges)
 
     @property
@@ -267,7 +263,7 @@ class BoxCounts(_OfColumns):
     def __post_init__(self) -> None:
         if not self.columns:
             raise ValueError("Boxes need columns.")
-        check_columns(self.columns, self.sizes)
+        check_columns(self.codes)
         check_work(len(self.boxes) ** 2)
         if not self.boxes:
             raise ValueError("There is at least one box.")
@@ -332,8 +328,7 @@ class CellSums(Linear):
     sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        check_columns(self.by, self.sizes)
-        check_columns((self.column,), (self.positions,), most=MOST_POSITIONS, others=self.by)
+        check_columns(self.codes)
 
     @property
     def codes(self) -> list[ClaimedCodes]:
@@ -374,8 +369,7 @@ class MiddleProducts(Linear):
             raise ValueError("A product needs two columns and their numbers of positions.")
         if self.squares and self.positions[0] != self.positions[1]:
             raise ValueError("A column must have the same number of positions in both places.")
-        names, positions, _ = zip(*self.codes, strict=True)
-        check_columns(names, positions, most=MOST_POSITIONS)
+        check_columns(self.codes)
         if self.about != "middle" or self.by or self.sizes:
             raise ValueError("Products about the middle cannot have cells (`by`).")
 
@@ -427,7 +421,7 @@ class KernelCounts(Linear):
     weights: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        check_columns((self.column,), (self.positions,), most=MOST_POSITIONS)
+        check_columns(self.codes)
         check_edges(self.edges, self.positions)
         check_work(self.bins**2)
         if not 1 <= len(self.weights) <= self.bins:
@@ -489,7 +483,7 @@ class CosineSums(Linear):
     kept: int
 
     def __post_init__(self) -> None:
-        check_columns((self.column,), (self.size,))
+        check_columns(self.codes)
         check_edges(self.edges, self.size, self.size - 1)
         check_work(self.bins**2)
         if not 1 <= self.kept <= self.bins:
@@ -515,24 +509,14 @@ class CosineSums(Linear):
 
     def terms(self) -> tuple[Term]:
         rows = np.zeros((self.bins + self.missing, self.length), dtype=np.int64)
-        rows[: self.bins, : self.kept] = _first_cosines(self.bins, self.kept).T
+        rows[: self.bins, : self.kept] = first_cosines(self.bins, self.kept).T
         if self.missing:
             rows[-1, -1] = GRID
         return ((bins(self.column, self.edges if self.missing else self.edges[:-1], rows),),)
 
-    def histogram(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the histogram whose further coefficients are 0, from (noisy) entries. Public.
 
-        Args:
-            values: Entries as released, in units of 1/GRID record.
-        """
-        factors = np.full(self.kept, 2.0 / (self.bins * GRID))
-        factors[0] /= 2
-        table = _first_cosines(self.bins, self.kept)
-        return np.asarray((values[: self.kept] * factors) @ table / GRID)
-
-
-def _first_cosines(bins: int, kept: int) -> NDArray[np.int64]:
+def first_cosines(bins: int, kept: int) -> NDArray[np.int64]:
+    """Return what a record of each bin adds to the first coefficients; see `cosines`."""
     return _cosine_table(bins, -(-kept // 256) * 256)[:kept]
 
 
@@ -604,7 +588,7 @@ class Interaction(_OfColumns):
     def __post_init__(self) -> None:
         if not self.columns:
             raise ValueError("An interaction is of one column or more.")
-        check_columns(self.columns, self.sizes)
+        check_columns(self.codes)
         for name, size in zip(self.columns, self.sizes, strict=True):
             if size < 2:
                 raise ValueError(
@@ -632,7 +616,7 @@ class Interaction(_OfColumns):
 
     def _blocks(self) -> Term:
         return tuple(
-            Block((column,), contrasts(_weights(size, len(self.sizes))), _own)
+            Block((column,), contrasts(contrast_weights(size, len(self.sizes))), _own)
             for column, size in zip(self.columns, self.sizes, strict=True)
         )
 
@@ -661,62 +645,8 @@ class Interaction(_OfColumns):
             raise ValueError(f"Counts of shape {counts.shape} for sizes {self.sizes}.")
         return cut(sum_of_table(self._blocks(), counts))
 
-    # -- public side: the table that noisy entries imply
 
-    @property
-    def unit(self) -> float:
-        """Steps of the entries that are one record: the product of the columns' K."""
-        return prod(sqrt(_squared_norm(size, len(self.sizes))) for size in self.sizes)
-
-    @property
-    def cells(self) -> int:
-        """Number of cells of the table."""
-        return prod(self.sizes)
-
-    def spread(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the table that the entries imply, shape `sizes`, in records.
-
-        It adds up to 0 along every axis. Of exact entries it is the orthogonal projection of the
-        counts: rows have the norms that they have, not K.
-
-        Args:
-            values: Entries, shape (length,). Public.
-        """
-        table = np.asarray(values, dtype=np.float64).reshape([size - 1 for size in self.sizes])
-        for axis, size in enumerate(self.sizes):
-            along = (-1, *[1] * (table.ndim - 1))
-            steps = np.arange(1, size).reshape(along)
-            weights = _weights(size, len(self.sizes)).reshape(along)
-            part = np.moveaxis(table, axis, 0) / (weights * steps * (steps + 1))
-            found = np.zeros((size, *part.shape[1:]))
-            found[:-1] = np.cumsum(part[::-1], axis=0)[::-1]
-            found[1:] -= steps * part
-            table = np.moveaxis(found, 0, axis)
-        return np.ascontiguousarray(table)
-
-    def cell_variance(self, variance: float) -> float:
-        """Return s^2, records squared, such that the noise of `spread` has covariance s^2 P.
-
-        P is the projection. So the interaction is known as from a whole table with noise of
-        variance s^2 in every cell.
-        A column's rows differ from the norm K by 1 in 64 at most, and those of two codes not at
-        all.
-
-        Args:
-            variance: Variance of the noise on each entry, in steps squared.
-        """
-        return variance / self.unit**2
-
-    def cell_stddev(self, stddev: float) -> float:
-        """Return the standard deviation of the noise in a cell of `spread`, records.
-
-        Args:
-            stddev: Standard deviation of the noise on each entry, in steps.
-        """
-        return stddev / self.unit * sqrt(self.length / self.cells)
-
-
-def _squared_norm(size: int, columns: int) -> int:
+def squared_norm(size: int, columns: int) -> int:
     """Return the square of the common norm K of a column's contrasts.
 
     K is 32 times the size or more, so that no weight is rounded by more than 1 in 64; of few
@@ -728,34 +658,21 @@ def _squared_norm(size: int, columns: int) -> int:
 
 
 @remembered(64)
-def _weights(size: int, columns: int) -> NDArray[np.int64]:
+def contrast_weights(size: int, columns: int) -> NDArray[np.int64]:
     """Return the weights of a column of `size` codes, one of so many columns."""
-    square = _squared_norm(size, columns)
+    square = squared_norm(size, columns)
     weights = ((isqrt(4 * square // (j * (j + 1))) + 1) // 2 for j in range(1, size))
     return frozen(np.fromiter(weights, dtype=np.int64, count=size - 1))
 
 
-def check_columns(
-    columns: Sequence[str],
-    sizes: Sequence[int],
-    *,
-    most: int = MOST_CODES,
-    others: Sequence[str] = (),
-) -> None:
-    """Raise ValueError unless columns differ and have sizes from 1 to `most`.
-
-    Args:
-        columns: The columns.
-        sizes: Number of codes or positions of each.
-        most: Largest number of these.
-        others: Further columns of the question.
-    """
+def check_columns(codes: Sequence[ClaimedCodes]) -> None:
+    """Raise ValueError unless columns differ, and have a possible number of codes or positions."""
     # The codes of all cells of so many columns are an array with one axis more, of at most 64.
-    if len(columns) + len(others) > 63:
+    if len(codes) > 63:
         raise ValueError("A question has at most 63 columns.")
-    if len({*columns, *others}) != len(columns) + len(others):
+    if len({each.column for each in codes}) != len(codes):
         raise ValueError("The columns of a question must be different.")
-    if len(columns) != len(sizes):
-        raise ValueError("Every column of a question needs a size.")
-    if any(not 1 <= size <= most for size in sizes):
-        raise ValueError(f"A column has 1 to {most:,} codes or positions.")
+    for _, size, or_missing in codes:
+        most = MOST_POSITIONS if or_missing else MOST_CODES
+        if not 1 <= size <= most:
+            raise ValueError(f"A column has 1 to {most:,} codes or positions.")

@@ -19,7 +19,7 @@ from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import check_columns
 from dp_core.kernel.questions.statistic import ClaimedCodes, Sum, claims
-from dp_core.kernel.questions.whole_numbers import MOST_POSITIONS, cell_numbers, cut, exact_sums
+from dp_core.kernel.questions.whole_numbers import cell_numbers, cut, exact_sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +52,7 @@ class Products(Sum):
             raise ValueError("A product needs two columns and their numbers of positions.")
         if self.squares and self.positions[0] != self.positions[1]:
             raise ValueError("A column must have the same number of positions in both places.")
-        check_columns(self.by, self.sizes)
-        both = [*dict(zip(self.columns, self.positions, strict=True))]
-        check_columns(both, self.positions[: len(both)], most=MOST_POSITIONS, others=self.by)
+        check_columns([*dict.fromkeys(self.claimed_codes())])
         if self.about != "cells":
             raise ValueError(f"Products are about the middle or the cells, not {self.about!r}.")
 

@@ -9,13 +9,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.counting_queries import Queries
 from dp_core.kernel.questions.descriptions import whole
-from dp_core.kernel.questions.statistic import ClaimedCodes, TableStatistic, alike
+from dp_core.kernel.questions.statistic import ClaimedCodes, TableScores, TableStatistic
 from dp_core.kernel.questions.whole_numbers import MOST, saturated, times
 
 
@@ -66,7 +65,7 @@ class QueryCounts(_OfQueries):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class QueryDistance(_OfQueries):
+class QueryDistance(_OfQueries, TableScores):
     """Distance of each query's count from a public answer, in units of 1/grid record.
 
     Entry i is |grid * count_i - answers_i|. MWEM chooses by these scores (Hardt, Ligett & McSherry
@@ -79,6 +78,7 @@ class QueryDistance(_OfQueries):
     """
 
     NAME: ClassVar[str] = "query-distance"
+    STATED: ClassVar[tuple[str, ...]] = ("length", "grid")
 
     answers: NDArray[np.int64]
     grid: int
@@ -88,14 +88,15 @@ class QueryDistance(_OfQueries):
         if self.grid < 1:
             raise ValueError(f"A grid must be at least 1, not {self.grid}.")
 
-    def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
+    @classmethod
+    def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:  # noqa: ARG003
         """`grid`, under either relation.
 
         A row adds 0 or 1 to a query's count. So an added or removed row changes the count by 0 or
         1, and so does a replaced row, which subtracts 0 or 1 and adds 0 or 1. The answer is public
         and equal for both files, and ||x| - |y|| <= |x - y|.
         """
-        return self.grid
+        return whole(stated, "grid", least=1)
 
     def in_shares(self, shares: int) -> Self:
         """Return the distances from S times the answers: those in units of 1/grid share."""
@@ -112,16 +113,9 @@ class QueryDistance(_OfQueries):
             for count, answer in zip(exact.tolist(), self.answers.tolist(), strict=True)
         )
 
-    def to_json(self) -> dict[str, object]:
-        return {"name": self.NAME, "length": self.length, "grid": self.grid}
-
-    @classmethod
-    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG003
-        return alike(whole(document, "grid", least=1), document)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SignedQueries(_OfQueries):
+class SignedQueries(_OfQueries, TableScores):
     """Signed multiples of each query's count minus a public number.
 
     Entry i is signs_i * factor * count_i - offsets_i. These are the payoffs of DualQuery (Gaboardi
@@ -135,6 +129,7 @@ class SignedQueries(_OfQueries):
     """
 
     NAME: ClassVar[str] = "signed-queries"
+    STATED: ClassVar[tuple[str, ...]] = ("length", "factor")
 
     factor: int
     offsets: NDArray[np.int64]
@@ -148,13 +143,14 @@ class SignedQueries(_OfQueries):
         if not np.isin(self.signs, (-1, 0, 1)).all():
             raise ValueError("Signs are 1, 0 or -1.")
 
-    def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
+    @classmethod
+    def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:  # noqa: ARG003
         """`factor`, under either relation.
 
         A row that is added, removed or replaced changes a count by 0 or 1 (see `QueryDistance`),
         and so the entry by 0 or `factor`. Offsets are public and equal for both files.
         """
-        return self.factor
+        return whole(stated, "factor", least=1)
 
     def in_shares(self, shares: int) -> Self:
         """Return the multiples less S times the offsets."""
@@ -170,13 +166,6 @@ class SignedQueries(_OfQueries):
                 exact.tolist(), self.signs.tolist(), self.offsets.tolist(), strict=True
             )
         )
-
-    def to_json(self) -> dict[str, object]:
-        return {"name": self.NAME, "length": self.length, "factor": self.factor}
-
-    @classmethod
-    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:  # noqa: ARG003
-        return alike(whole(document, "factor", least=1), document)
 
 
 def _check_shapes(queries: Queries, *vectors: NDArray[np.int64]) -> None:

@@ -6,7 +6,7 @@ A `TableStatistic` is computed from exact marginals, a `Sum` from the cells that
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -186,6 +186,38 @@ class TableStatistic(Statistic):
         return self.compute(counter.count(self.cliques))
 
 
+class TableScores(TableStatistic):
+    """A table statistic whose receipts state only what decides its sensitivity.
+
+    Attributes:
+        STATED: Fields and properties that a receipt states, beside the name.
+    """
+
+    __slots__ = ()
+
+    STATED: ClassVar[tuple[str, ...]] = ("length",)
+
+    @classmethod
+    @abstractmethod
+    def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:
+        """Return `largest_change` of any statistic of which a receipt states this, with the proof.
+
+        Args:
+            stated: What `to_json` returned, or what somebody claims that it returned.
+            neighbours: Neighbouring relation between single rows.
+        """
+
+    def largest_change(self, neighbours: Neighbours) -> int:
+        return self.change(self.to_json(), neighbours)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.NAME, **{name: getattr(self, name) for name in self.STATED}}
+
+    @classmethod
+    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
+        return alike(cls.change(document, neighbours), document)
+
+
 class Sum(Statistic):
     """A sum over records, computed from the cells that hold a record.
 
@@ -250,9 +282,15 @@ def check_codes(statistic: Statistic, domain: Domain) -> None:
 
 
 def claims(
-    columns: Iterable[str], codes: Iterable[int], *, or_missing: bool = False
+    columns: Collection[str], codes: Collection[int], *, or_missing: bool = False
 ) -> list[ClaimedCodes]:
-    """Return one `ClaimedCodes` for each column."""
+    """Return one `ClaimedCodes` for each column.
+
+    Raises:
+        ValueError: if there are not as many numbers of codes as columns.
+    """
+    if len(columns) != len(codes):
+        raise ValueError("Every column of a question needs a size.")
     pairs = zip(columns, codes, strict=True)
     return [ClaimedCodes(name, number, or_missing) for name, number in pairs]
 

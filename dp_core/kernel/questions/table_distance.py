@@ -9,17 +9,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.descriptions import whole
-from dp_core.kernel.questions.statistic import TableStatistic, alike
+from dp_core.kernel.questions.statistic import TableScores
 from dp_core.kernel.questions.whole_numbers import saturated, times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableDistance(TableStatistic):
+class TableDistance(TableScores):
     """Weighted L1 distance of each table of counts from a public table.
 
     Entry r is weights[r] (sum over cells of |grid * count - answers[r]| - offsets[r]), in units of
@@ -36,6 +35,7 @@ class TableDistance(TableStatistic):
 
     NAME: ClassVar[str] = "table-distance"
     IN_SHARES: ClassVar[bool] = True
+    STATED: ClassVar[tuple[str, ...]] = ("length", "grid", "weight")
 
     cliques: tuple[Clique, ...]
     answers: tuple[NDArray[np.int64], ...]
@@ -54,14 +54,21 @@ class TableDistance(TableStatistic):
     def length(self) -> int:
         return len(self.cliques)
 
-    def largest_change(self, neighbours: Neighbours) -> int:
+    @property
+    def weight(self) -> int:
+        """The largest weight, at least 1."""
+        return max((1, *self.weights))
+
+    @classmethod
+    def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:
         """`grid` times the largest weight, and twice that under replace-one.
 
         A row that is added or removed changes one cell of a table by 1, and so one term of the sum
         by at most `grid`. A replaced row changes two cells by 1, or none. Answers and offsets are
         public and equal for both files.
         """
-        return _change(self.grid, max(self.weights, default=1), neighbours)
+        one = whole(stated, "grid", least=1) * whole(stated, "weight", least=1)
+        return one if neighbours == "add-remove" else 2 * one
 
     def in_shares(self, shares: int) -> Self:
         """Return the distances from S times the answers, less S times the offsets."""
@@ -78,23 +85,6 @@ class TableDistance(TableStatistic):
                 self.cliques, self.answers, self.weights, self.offsets, strict=True
             )
         )
-
-    def to_json(self) -> dict[str, object]:
-        return {
-            "name": self.NAME,
-            "length": self.length,
-            "grid": self.grid,
-            "weight": max(1, *self.weights),
-        }
-
-    @classmethod
-    def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        grid, weight = whole(document, "grid", least=1), whole(document, "weight", least=1)
-        return alike(_change(grid, weight, neighbours), document)
-
-
-def _change(grid: int, weight: int, neighbours: Neighbours) -> int:
-    return grid * max(1, weight) * (1 if neighbours == "add-remove" else 2)
 
 
 def _distance(counts: NDArray[np.int64], answer: NDArray[np.int64], grid: int) -> int:

@@ -158,11 +158,6 @@ def _check_in_shares(kind: type[Statistic], relation: Relation) -> None:
         )
 
 
-def sensitivities(statistic: Statistic, relation: Relation) -> tuple[int, int]:
-    """Return the L1 and the squared L2 sensitivity; see `bounds`."""
-    return bounds(statistic, relation)[1:]
-
-
 def required(
     document: Mapping[str, Any], relation: Relation, domain: Domain | None = None
 ) -> Bounds:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Records, Released
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.released import Records, Released
 from dp_core.lab.attacks.attack_audit import attack_audit
 from dp_core.lab.evaluation.release_scores import COUNTED
 from dp_core.lab.field_scores.code_values import CodeValues, records_at

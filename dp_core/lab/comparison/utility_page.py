@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from dp_core.bundle.quality.pair_errors import PairError, State, pair_noise, pair_states
 from dp_core.bundle.quality.relations import pool_release
 from dp_core.bundle.report.pictures.heat_map import HeatMap, heat_map, shown_columns
+from dp_core.client.released import Released
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.released import Released
 from dp_core.lab.evaluation.evaluation_page import page_environment
 from dp_core.metrics.marginal_error import MarginalError
 from dp_core.schema.definition import Schema

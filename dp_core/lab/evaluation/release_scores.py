@@ -10,9 +10,9 @@ import numpy as np
 
 from dp_core.bundle.quality.pair_errors import pair_noise, pair_states
 from dp_core.bundle.quality.relations import pool_release
+from dp_core.client.released import Released
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Released
 from dp_core.lab.field_scores.code_values import CodeValues, resample
 from dp_core.lab.field_scores.file_scores import (
     MOST_PAIRS,

@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.released import Released
+from dp_core.client.released import Released
 from dp_core.methods.bin_density.neighbours import below, falls, mean_place, steps
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.schema.bin_pieces import WHOLE, BinPieces

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Totals
 from dp_core.kernel.questions.regressions.features import ONE
 from dp_core.kernel.questions.regressions.shortened import LONGEST, UNIT, Scores
-from dp_core.kernel.released import Totals
 from dp_core.methods.declared.class_model import chances_of, information
 from dp_core.methods.declared.declared_moments import Moments, estimated_moments
 from dp_core.methods.declared.declared_questions import (

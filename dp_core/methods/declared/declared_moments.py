@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dp_core.client.released import Totals
 from dp_core.kernel.questions.regressions.features import ONE
 from dp_core.kernel.questions.regressions.shortened import LONGEST, UNIT, SecondMoments
-from dp_core.kernel.released import Totals
 from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, Floats
 from dp_core.methods.declared.whitening import from_whole, positive
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dp_core.client.released import Totals
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.questions.regressions.features import Number
-from dp_core.kernel.released import Totals
 from dp_core.methods.declared.declared_moments import measured_moments
 from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, Floats
 from dp_core.methods.declared.whitening import positive

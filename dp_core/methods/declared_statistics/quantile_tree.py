@@ -15,9 +15,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Totals
 from dp_core.inference.count_intervals import cut_weights, quantile_bins, rounded_up
 from dp_core.kernel.questions.linear_questions import BinnedCounts
-from dp_core.kernel.released import Totals
 from dp_core.methods.declared_statistics.value_table import Edges, ValueTable
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
 from dp_core.schema.definition import Column

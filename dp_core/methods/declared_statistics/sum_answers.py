@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Totals
 from dp_core.kernel.questions.limited_sums import LimitedSums
 from dp_core.kernel.questions.linear_questions import BinnedCounts
 from dp_core.kernel.questions.statistic import Sum
-from dp_core.kernel.released import Totals
 from dp_core.methods.declared_statistics.limits import excess, probe, sums_question
 from dp_core.methods.declared_statistics.tail_counts import TailCounts, tail_counts
 from dp_core.methods.declared_statistics.value_table import ValueTable

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dp_core.client.released import Records, Released
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.released import Records, Released
 from dp_core.methods import averaging, registry
 from dp_core.methods.averaging import check_models
 from dp_core.methods.method_inputs import MethodInputs

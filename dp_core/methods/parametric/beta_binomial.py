@@ -8,13 +8,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dp_core.client.released import Records, Released
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.extensions.cell_draws import draw_cells
-from dp_core.kernel.extensions.column_draws import draws_event
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.released import Records, Released
+from dp_core.methods.drawn_answers import draw_cells
+from dp_core.methods.drawn_events import draws_event
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.drawn_records import TableDraws, number_of_records
 from dp_core.schema.variables import Variables

@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from dp_core.client.released import Measurement, Table, Totals
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import BinnedCounts
-from dp_core.kernel.released import Measurement, Table, Totals
 from dp_core.methods.parametric.synthesizer import ParametricModel
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.structure.structural_zeros import StructuralZeros

@@ -7,15 +7,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, Table, Totals, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.linear_questions import MOST_BOXES, BinnedCounts, BoxCounts
-from dp_core.kernel.released import Released, Table, Totals, tables_of
+from dp_core.kernel.questions.linear_questions import BinnedCounts, BoxCounts
+from dp_core.kernel.questions.whole_numbers import MOST_WORK
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.binned_tables import (
     CellsToRecords,
@@ -35,6 +37,9 @@ CELLS = Fraction(3, 4)
 but the boxes can only be as good as the cells that they are found in."""
 Box = tuple[slice, ...]
 """A range of bins or levels in each column."""
+
+MOST_BOXES = isqrt(MOST_WORK)
+"""Largest number of boxes; they are compared pair by pair."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

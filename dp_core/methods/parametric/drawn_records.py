@@ -15,23 +15,24 @@ from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
+from dp_core.client.noise_scale import sensitivities
+from dp_core.client.released import Records, Released, ReleasedKind, Table, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_bounds
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.extensions.cell_draws import draw_cells, urn_event
-from dp_core.kernel.extensions.column_draws import draws_event
 from dp_core.kernel.privacy import Neighbours, Relation, Stage
 from dp_core.kernel.questions.statistic import Sum
-from dp_core.kernel.questions.vetted import sensitivities
-from dp_core.kernel.released import Records, Released, ReleasedKind, Table, tables_of
+from dp_core.methods.drawn_answers import draw_cells
+from dp_core.methods.drawn_events import draws_event, urn_event
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.methods.reconstruction.sampling.repeated_records import equally_often
 from dp_core.methods.selection.selector import Asked, Selection, Selector
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
+from dp_core.tables.cliques import row_bytes
 
 MOST_CELLS = 1_000_000
 """Largest number of cells of a table of all columns, with numeric columns in bins. With more, noise
@@ -326,7 +327,7 @@ class Modelling:
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # The codes, and a few numbers per value while a set is drawn.
-        return 12 * domain.row_bytes * rows + (64 << 20)
+        return 12 * row_bytes(domain) * rows + (64 << 20)
 
     def fit(
         self,

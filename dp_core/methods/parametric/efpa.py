@@ -9,10 +9,11 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dp_core.client.released import Released, Totals
 from dp_core.kernel.extensions.cosine_tails import CosineTails
-from dp_core.kernel.questions.linear_questions import GRID, CosineSums
-from dp_core.kernel.released import Released, Totals
+from dp_core.kernel.questions.linear_questions import GRID, CosineSums, first_cosines
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.column_histograms import (
     ColumnHistograms,
@@ -89,7 +90,7 @@ class Efpa(ColumnHistograms):
         values = totals.values.astype(float)
         missing = float(values[-1]) / GRID if variable.missing else 0.0
         variance = totals.variance / GRID**2 * (1 + variable.missing)
-        return Estimated(totals.of.edges, totals.of.histogram(values), missing, variance)
+        return Estimated(totals.of.edges, kept_histogram(totals.of, values), missing, variance)
 
     def smooth(self, variable: Variable, counts: Floats, variance: float) -> Floats:  # noqa: ARG002
         return without_noisy_coefficients(counts, variance)
@@ -113,6 +114,19 @@ def without_noisy_coefficients(counts: Floats, variance: float) -> Floats:
     best = 1 + int(np.argmin((lost + 2 * variance * kept)[1:]))
     coefficients[best:] = 0.0
     return np.asarray(idct(coefficients, norm="ortho"), dtype=np.float64)
+
+
+def kept_histogram(asked: CosineSums, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the histogram whose further coefficients are 0, from (noisy) entries. Public.
+
+    Args:
+        asked: The question.
+        values: Entries as released, in units of 1/GRID record.
+    """
+    factors = np.full(asked.kept, 2.0 / (asked.bins * GRID))
+    factors[0] /= 2
+    table = first_cosines(asked.bins, asked.kept)
+    return np.asarray((values[: asked.kept] * factors) @ table / GRID)
 
 
 METHOD = Efpa

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dp_core.kernel.released import Totals
+from dp_core.client.released import Totals
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.parametric.column_histograms import (
     ColumnHistograms,

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Totals
 from dp_core.kernel.questions.linear_questions import KernelCounts
-from dp_core.kernel.released import Totals
 from dp_core.methods.parametric.column_histograms import ColumnHistograms, Estimated
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement, Released, Totals
 from dp_core.errors import BadInput
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import MiddleProducts
 from dp_core.kernel.questions.products import Products
-from dp_core.kernel.released import Measurement, Released, Totals
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.general_location import (
     EMPTY,

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.released import Totals
+from dp_core.client.released import Totals
 from dp_core.methods.parametric.column_histograms import (
     ColumnHistograms,
     Estimated,

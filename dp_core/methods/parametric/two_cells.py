@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.interactions import implied_table
+from dp_core.client.released import Released, Totals
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Released, Totals
 from dp_core.schema.variables import Variables
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
+    from dp_core.client.curator import Curator
 
 
 def difference(curator: Curator, variables: Variables) -> Interaction | None:
@@ -44,5 +45,5 @@ def counts_of(released: Sequence[Released], rows: int | None) -> NDArray[np.floa
     for item in released:
         if isinstance(item, Totals) and isinstance(item.of, Interaction):
             assert rows is not None
-            return rows / 2 + item.of.spread(item.values)
+            return rows / 2 + implied_table(item.of, item.values)
     return None

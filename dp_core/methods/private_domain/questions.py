@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dp_core.kernel.cost.currency import Currency, NoiseScale
+from dp_core.client.noise_scale import NoiseScale, noise_for
+from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.questions.linear_questions import BinnedCounts
 from dp_core.methods.private_domain.quantile_tree import group_edges, widths
 from dp_core.schema.definition import Column, Schema
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
-    from dp_core.kernel.released import Totals
+    from dp_core.client.curator import Curator
+    from dp_core.client.released import Totals
 
 SHARE, DRAWN_SHARE = Fraction(1, 20), Fraction(1, 5)
 """Default shares of the budget: in general, and if levels that are not kept are drawn again, for
@@ -151,7 +152,7 @@ def planned_choices(
     for column in schema.private:
         mine = [each for each in asked if each.column == column.name]
         assert column.choice is not None
-        noise = currency.noise(cost * mine[0].share, l1=l1, l2_squared=l2_squared)
+        noise = noise_for(currency, cost * mine[0].share, l1=l1, l2_squared=l2_squared)
         levels = bool(column.levels)
         # With one width a bin's count is a sum over positions, each with its own noise.
         alone = math.sqrt(column.choice.among.bins / column.bins)

@@ -13,8 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from dp_core.client.released import Released, ReleasedKind, Table, interactions_of, tables_of
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, ReleasedKind, Table, interactions_of, tables_of
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.gum import Gum
@@ -26,6 +26,7 @@ from dp_core.methods.reconstruction.reconstructor import (
     piece_rows,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 MOST_CELLS = 2**17
 """Largest total number of cells in the cliques of a graphical model."""
@@ -62,7 +63,7 @@ class AutoReconstruction:
         # For the graphical model: cell numbers in each table, the cells, and a fixed minimum.
         most = min(rows, piece_rows(domain))
         fixed = 4 * _MOST_VISITS + 60 * MOST_CELLS + (64 << 20)
-        pgm = (2 * domain.row_bytes + 40) * most + fixed
+        pgm = (2 * row_bytes(domain) + 40) * most + fixed
         return max(pgm, Gum().memory(domain, cliques, rows))
 
     def fit(

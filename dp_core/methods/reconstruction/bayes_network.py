@@ -15,9 +15,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement, Released, ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Measurement, Released, ReleasedKind, Table, tables_of
 from dp_core.methods.reconstruction.estimates.consistency import (
     column_tables,
     consistent,
@@ -29,6 +29,7 @@ from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin
 from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ class BayesNetwork:
         cells = sum(domain.size(clique) for clique in cliques)
         # Records, their copy while impossible ones are repaired, and each one's state and cell; the
         # tables, the mixture of the largest ones, and their conditionals.
-        return (2 * domain.row_bytes + 40) * rows + 250 * cells + (32 << 20)
+        return (2 * row_bytes(domain) + 40) * rows + 250 * cells + (32 << 20)
 
     def fit(
         self,

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dp_core.client.released import Measurement, Released, ReleasedKind, Table, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Measurement, Released, ReleasedKind, Table, tables_of
 from dp_core.methods.reconstruction.estimates.consistency import (
     consistent,
     estimates,
@@ -29,6 +29,7 @@ from dp_core.methods.reconstruction.joint.cipher_equations import Equations, For
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
 from dp_core.methods.reconstruction.reconstructor import TABLES
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 ONE_THREAD = 1_000
 """Unknowns of the largest system from which on all threads of BLAS solve it."""
@@ -92,7 +93,7 @@ class Cipher(JointTable):
         wide = unknowns([size for size in domain.sizes if size > 1])
         tables = math.prod(size + 1 for size in domain.sizes if size > 1)
         systems = 32 * wide**2 + 24 * len(domain) * wide
-        records = (2 * domain.row_bytes + 24) * rows
+        records = (2 * row_bytes(domain) + 24) * rows
         return 16 * tables + systems + 72 * domain.size() + records + (48 << 20)
 
     def fit(

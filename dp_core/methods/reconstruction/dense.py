@@ -9,15 +9,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, ReleasedKind, Table, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, ReleasedKind, Table, tables_of
 from dp_core.methods.reconstruction.estimates.consistency import consistent
 from dp_core.methods.reconstruction.estimates.raking import Margin, rake_among_zeros
 from dp_core.methods.reconstruction.joint.dense_answers import MOST_CELLS
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
 from dp_core.methods.reconstruction.reconstructor import TABLES
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 _ROUNDS = 100  # of fitting, which stops earlier if no cell changes by more than .01 records
 
@@ -42,7 +43,7 @@ class Dense(JointTable):
             )
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
-        return 72 * domain.size() + (2 * domain.row_bytes + 24) * rows + (16 << 20)
+        return 72 * domain.size() + (2 * row_bytes(domain) + 24) * rows + (16 << 20)
 
     def fit(
         self,

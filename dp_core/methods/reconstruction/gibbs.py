@@ -16,11 +16,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, ReleasedKind, SparseTable, Table
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, ReleasedKind, SparseTable, Table
 from dp_core.methods.reconstruction.kernels.kept_conditional import KeptConditional
 from dp_core.methods.reconstruction.reconstructor import FittedTables, MadeAnew
 from dp_core.methods.reconstruction.sampling.kept_cells import (
@@ -33,6 +33,7 @@ from dp_core.methods.reconstruction.sampling.kept_cells import (
 )
 from dp_core.methods.reconstruction.sampling.start_states import Cells, start_states
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +161,7 @@ class Gibbs(MadeAnew[GibbsModel]):
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # Kept cells of each column's table, fewer than rows; the set, its copy and the drawn
         # values.
-        return (12 * domain.row_bytes + 64) * rows + (64 << 20)
+        return (12 * row_bytes(domain) + 64) * rows + (64 << 20)
 
     def make(
         self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros

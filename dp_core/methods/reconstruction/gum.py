@@ -17,9 +17,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, ReleasedKind, Table, interactions_of, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, ReleasedKind, Table, interactions_of, tables_of
 from dp_core.methods.option_ranges import NO_OPTION, check_ranges
 from dp_core.methods.reconstruction.estimates.consistency import column_tables, consistent
 from dp_core.methods.reconstruction.estimates.implied_pairs import (
@@ -37,6 +37,7 @@ from dp_core.methods.reconstruction.reconstructor import (
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.methods.reconstruction.sampling.series import Owed
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 COPIES = 0.1
 """Part of the records moved into a cell that become copies of a record in it. More copies repeat
@@ -265,7 +266,7 @@ class Gum:
         # the mixture of the largest ones; a table of a rule's columns.
         rule = 72 * min(domain.size(), MOST_CELLS)
         rows = min(rows, piece_rows(domain))
-        return (2 * domain.row_bytes + 24) * rows + 250 * cells + rule + (32 << 20)
+        return (2 * row_bytes(domain) + 24) * rows + 250 * cells + rule + (32 << 20)
 
     def fit(
         self,

@@ -10,14 +10,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, ReleasedKind, Table, tables_of
 from dp_core.methods.reconstruction.estimates.consistency import column_tables
 from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin, possible_joint
 from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +86,7 @@ class Independent:
         tables = sum(domain.size(clique) for clique in cliques)
         # Records, their copy while impossible ones are repaired, and the cells of a block.
         blocks = 72 * min(domain.size(), MOST_CELLS)
-        return (2 * domain.row_bytes + 24) * rows + 24 * tables + blocks + (16 << 20)
+        return (2 * row_bytes(domain) + 24) * rows + 24 * tables + blocks + (16 << 20)
 
     def fit(
         self,

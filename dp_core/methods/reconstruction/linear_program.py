@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, ReleasedKind, Table
 from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, ReleasedKind, Table
 from dp_core.methods.reconstruction.joint.dense_answers import (
     Evidence,
     gather,
@@ -24,6 +24,7 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
 )
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 _MOST_CELLS = 2**12  # of the joint table; each is a variable of the program
 _MOST_ENTRIES = 2**21  # 300 answers about 4,096 cells take ten seconds; more take minutes
@@ -54,7 +55,7 @@ class LinearProgram(JointTable):
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         asked = sum(domain.size(clique) for clique in cliques)
         entries = min(max(asked, len(cliques)) * domain.size(), _MOST_ENTRIES)
-        return 64 * entries + (2 * domain.row_bytes + 24) * rows + (64 << 20)
+        return 64 * entries + (2 * row_bytes(domain) + 24) * rows + (64 << 20)
 
     def fit(
         self,

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from dp_core.client.released import Answers, Measurement, Released, ReleasedKind, Table
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Answers, Measurement, Released, ReleasedKind, Table
 from dp_core.methods.reconstruction.joint.dense_answers import (
     MOST_CELLS,
     check_size,
@@ -23,6 +23,7 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
 from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Updating
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class MultiplicativeWeights(JointTable):
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         # The joint table, its logarithms, gradients and copies, and the memory of L-BFGS.
         asked = sum(domain.size(clique) for clique in cliques)
-        return 96 * domain.size() + 256 * asked + (2 * domain.row_bytes + 24) * rows + (64 << 20)
+        return 96 * domain.size() + 256 * asked + (2 * row_bytes(domain) + 24) * rows + (64 << 20)
 
     def fit(
         self,

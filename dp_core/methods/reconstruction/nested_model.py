@@ -13,18 +13,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Table
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.counting.household_rows import from_pair_rows
 from dp_core.kernel.counting.linked_columns import LinkedColumns, pair_rows
-from dp_core.kernel.counting.nested_columns import NestedColumns
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.methods.reconstruction.reconstructor import FittedTables, Model, Sampler, in_series
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, WithListener, silent
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import cliques_of
+from dp_core.tables.linked_records import from_pair_rows
+from dp_core.tables.nested_columns import NestedColumns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -206,10 +207,9 @@ def drawn_column(domain: Domain, tables: Sequence[Table]) -> str:
         domain: All columns; some are nested.
         tables: Fitted tables.
     """
-    nested = domain.nested
-    assert nested is not None
+    nested: NestedColumns = domain.nested
     held = {frozenset(table.clique) for table in tables}
-    others = [pair for pair in domain.cliques(2) if nested.columns[0] in pair]
+    others = [pair for pair in cliques_of(domain, 2) if nested.columns[0] in pair]
     for name in reversed(nested.columns):
         pairs = (
             frozenset(name if each == nested.columns[0] else each for each in pair)

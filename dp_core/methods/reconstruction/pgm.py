@@ -16,11 +16,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.errors import BadInput
-from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import (
+from dp_core.client.interactions import cell_variance
+from dp_core.client.released import (
     Measurement,
     Released,
     ReleasedKind,
@@ -28,6 +25,10 @@ from dp_core.kernel.released import (
     interactions_of,
     tables_of,
 )
+from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.reconstruction.estimates.implied_pairs import unmeasured
 from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS
@@ -44,6 +45,7 @@ from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.methods.reconstruction.sampling.series import Owed
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 _LOG = logging.getLogger(__name__)
 SMOOTHING = 0.3
@@ -242,7 +244,7 @@ class Pgm:
         # Per cell: its number in each table that its clique contains, the tables, and working
         # copies.
         rows = min(rows, piece_rows(domain))
-        return (2 * domain.row_bytes + 40) * rows + (4 * len(cliques) + 60) * cells + (64 << 20)
+        return (2 * row_bytes(domain) + 40) * rows + (4 * len(cliques) + 60) * cells + (64 << 20)
 
     def fit(
         self,
@@ -325,7 +327,7 @@ def _as_tables(wanted: Sequence[Target], released: Sequence[Released]) -> list[M
         columns = set(item.of.clique)
         target = next(each for each in wanted if set(each.domain.columns) == columns)
         values = np.rint(target.values).astype(np.int64)
-        scale = item.of.cell_variance(item.variance) ** 0.5
+        scale = cell_variance(item.of, item.variance) ** 0.5
         found.append(
             Measurement(
                 target.domain,

@@ -12,13 +12,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Records, Released, ReleasedKind, Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Records, Released, ReleasedKind, Table
 from dp_core.methods.reconstruction.reconstructor import FittedTables, MadeAnew, piece_rows
 from dp_core.methods.reconstruction.sampling.repeated_records import equally_often
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +64,7 @@ class RecordsAgain(MadeAnew[RecordsModel]):
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # The set, its copy while impossible records are repaired, and the index drawn for each row.
-        return (2 * domain.row_bytes + 16) * rows + (64 << 20)
+        return (2 * row_bytes(domain) + 16) * rows + (64 << 20)
 
     def make(
         self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros

@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, ReleasedKind, SparseTable, Table
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, ReleasedKind, SparseTable, Table
 from dp_core.methods.reconstruction.reconstructor import FittedTables, MadeAnew
 from dp_core.methods.reconstruction.sampling.kept_cells import (
     kept_rows,
@@ -22,6 +22,7 @@ from dp_core.methods.reconstruction.sampling.kept_cells import (
     sums,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import row_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +86,7 @@ class Sparse(MadeAnew[SparseModel]):
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # Codes, weights and alias table of the kept cells, fewer than rows; the set and its copy.
-        return (4 * domain.row_bytes + 64) * rows + (32 << 20)
+        return (4 * row_bytes(domain) + 64) * rows + (32 << 20)
 
     def make(
         self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros

@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Answers, Measurement, Released, Totals
 from dp_core.kernel.privacy import Noise
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Answers, Measurement, Released, Totals
 from dp_core.methods.replicates.centred_draws import centred
 
 SETS = 20

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dp_core.client.released import Measurement, Table
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Measurement, Table
 from dp_core.methods.reconstruction.reconstructor import DrawnInSeries, Model
 from dp_core.methods.reconstruction.sampling.drawing_progress import (
     Progress,

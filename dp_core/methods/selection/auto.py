@@ -19,6 +19,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.noise_scale import noise_for
+from dp_core.client.released import ReleasedKind, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
@@ -26,7 +28,6 @@ from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.privacy import Neighbours, Relation, Stage
 from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
-from dp_core.kernel.released import ReleasedKind, tables_of
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.selection.budget.chance import Chance
@@ -67,6 +68,7 @@ from dp_core.methods.selection.selector import (
     Terms,
     terms_of,
 )
+from dp_core.tables.cliques import cliques_of, number_of_cliques
 
 _TRIPLE_PART = 0.05  # a triple's own deviation, relative to the mean of its pairs
 _LEAST_PART = 0.1  # smallest part of a pair's deviation that is not ascribed to sampling
@@ -191,7 +193,7 @@ class Auto(Selector):
         """Return whether a forest of pairs may be chosen instead of scoring all pairs."""
         if not self.adaptive or self.candidates != "auto":
             return self.adaptive and self.candidates == "forest"
-        return domain.number_of_cliques(2) > _MOST_SCORED
+        return number_of_cliques(domain, 2) > _MOST_SCORED
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return pairs_up_to(domain, _MOST_PAIR_CELLS) if self.adaptive else ()
@@ -363,7 +365,7 @@ class Auto(Selector):
         assert planned is not None
         bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
         measured = {
-            clique: float(currency.noise(measure * weight, **bounds).stddev ** 2)
+            clique: float(noise_for(currency, measure * weight, **bounds).stddev ** 2)
             for clique, weight in zip(planned.cliques, planned.weights, strict=True)
         }
         joint = domain.columns in measured
@@ -432,7 +434,7 @@ class Auto(Selector):
         )
         served |= kind_weights(domain, dependence)
         implied = sum((served[pair] - 1) * dependence[pair] for pair in forest)
-        others = domain.number_of_cliques(2) - len(dependence)
+        others = number_of_cliques(domain, 2) - len(dependence)
         apart = max(typical - implied / max(others, 1), 0.0)
         unlisted_pairs = others * math.hypot(apart, chance.mean_pair)
         triples, unlisted = self._triples(domain, dependence, chance, typical)
@@ -485,15 +487,15 @@ class Auto(Selector):
         self, domain: Domain, dependence: dict[Clique, float], chance: Chance, typical: float
     ) -> tuple[dict[Clique, float], float]:
         """Return the deviation of each triple to consider, and the sum over the other triples."""
-        number = domain.number_of_cliques(3)
+        number = number_of_cliques(domain, 3)
         apart = self.basis == "tables" or domain.nested is not None
         if self.order < 3 or apart or number > _MOST_LISTED:
-            others = domain.number_of_cliques(2) - len(dependence)
+            others = number_of_cliques(domain, 2) - len(dependence)
             mean = (sum(dependence.values()) + others * typical) / max(len(dependence) + others, 1)
             return {}, number * math.hypot(_TRIPLE_PART * mean, chance.mean_triple)
         found: dict[Clique, float] = {}
         seen: dict[Clique, float] = {}
-        for clique in domain.cliques(3):
+        for clique in cliques_of(domain, 3):
             pairs = [dependence.get(pair, typical) for pair in itertools.combinations(clique, 2)]
             deviation = _TRIPLE_PART * sum(pairs) / 3
             seen[clique] = math.hypot(deviation, chance.triple(clique))

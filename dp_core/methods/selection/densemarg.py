@@ -22,9 +22,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement, tables_of
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.extensions.indif import InDif
-from dp_core.kernel.released import Measurement, tables_of
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.chance import BINS, HALF_NORMAL, bin_widths
 from dp_core.methods.selection.budget.dependence import exponential_under_noise

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Literal
 
+from dp_core.client.released import ReleasedKind
 from dp_core.errors import BadInput, nearest
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import ReleasedKind
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.selection.budget.wanted_shares import Basis, for_tables
 from dp_core.methods.selection.budget.workload import Allocation, WantedTable, shares

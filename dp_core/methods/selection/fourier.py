@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+from dp_core.client.noise_scale import sensitivities
+from dp_core.client.released import ReleasedKind
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Neighbours, Relation
 from dp_core.kernel.questions.counting_queries import Parities
 from dp_core.kernel.questions.query_scores import QueryCounts
-from dp_core.kernel.questions.vetted import sensitivities
-from dp_core.kernel.released import ReleasedKind
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.mwem import check_binary, check_number, parities
 from dp_core.methods.selection.selector import Asked, Selection, Selector

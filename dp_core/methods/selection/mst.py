@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+from dp_core.client.released import tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Neighbours, Stage
-from dp_core.kernel.released import tables_of
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.workload import Allocation, shares
 from dp_core.methods.selection.candidates.model_errors import (

@@ -28,12 +28,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dp_core.client.released import Released, ReleasedKind
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Kind
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.kernel.questions.counting_queries import Cells, Parities
-from dp_core.kernel.released import Released, ReleasedKind
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.joint.dense_answers import (
     MOST_CELLS,

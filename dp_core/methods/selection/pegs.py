@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dp_core.client.released import ReleasedKind
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.extensions.column_draws import differing_draws, draw_records, drawn_asks
+from dp_core.kernel.extensions.column_draws import differing_draws, drawn_asks
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.released import ReleasedKind
+from dp_core.methods.drawn_answers import draw_records
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.feature_choice import FeatureChoice
 from dp_core.methods.selection.selector import Selection, Selector

@@ -35,7 +35,7 @@ from dp_core.methods.selection.candidates.known_rows import (
 from dp_core.methods.selection.selector import Selection, Selector
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
+    from dp_core.client.curator import Curator
 
 
 _COMPARED = 2000  # candidates of a step, which counts all their tables; of more, a random part

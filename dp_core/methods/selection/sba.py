@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dp_core.client.released import ReleasedKind
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.privacy import Neighbours, Stage
-from dp_core.kernel.released import ReleasedKind
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.threshold_delta import Threshold, delta_of, threshold_table
 from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+from dp_core.client.released import ReleasedKind
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import ReleasedKind
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.threshold_delta import Threshold, delta_of, threshold_table
 from dp_core.methods.selection.candidates.feature_choice import FeatureChoice

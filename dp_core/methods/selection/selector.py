@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, final
 
 import numpy as np
 
+from dp_core.client.released import Released, ReleasedKind, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Neighbours, Relation, Stage
-from dp_core.kernel.released import Released, ReleasedKind, tables_of
 
 if TYPE_CHECKING:
     from dp_core.kernel.cost.currency import Currency

@@ -16,13 +16,13 @@ from typing import cast
 
 import numpy as np
 
+from dp_core.client.noise_scale import noise_for, sensitivities
+from dp_core.client.released import noise_variance
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
-from dp_core.kernel.questions.vetted import sensitivities
-from dp_core.kernel.released import noise_variance
 from dp_core.methods.declared.declared_questions import PARTS, SCORES, USUAL_LIMITS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared.whitening import whole
@@ -36,6 +36,7 @@ from dp_core.plan.forecast.error_calibration import THREE_WAY, TWO_WAY, Range
 from dp_core.plan.plan import Plan
 from dp_core.plan.release_spec import Mode
 from dp_core.plan.steps.statistics_measurement import declared_pieces
+from dp_core.tables.cliques import cliques_of
 
 SUPPOSED_ROWS = (1_000, 10_000, 100_000)
 """Numbers of rows for which the error is forecast if the schema has no `rows_about`."""
@@ -172,7 +173,7 @@ def _drawing_error(domain: Domain, rows: int) -> Expected:
         rows: Number of records drawn.
     """
     chance = Chance.of(domain, typical_columns(domain.sizes, rows), rows)
-    pairs = list(domain.cliques(2))
+    pairs = list(cliques_of(domain, 2))
     two = sum(chance.pair(pair) for pair in pairs) / len(pairs)
     return Expected(two / (2 * rows), math.hypot(two, chance.mean_triple) / (2 * rows))
 
@@ -223,7 +224,7 @@ def _of_tree(plan: Plan, rows: int) -> Ends | None:
     currency, relation = _currency(plan), plan.spec.privacy.relation
     edges = list(itertools.pairwise(domain.columns))
     cost = spec.shares["measure"] * currency.limit / (plan.replicates * len(edges))
-    noise = currency.noise(cost, l1=count_l1(relation), l2_squared=count_l2_squared(relation))
+    noise = noise_for(currency, cost, l1=count_l1(relation), l2_squared=count_l2_squared(relation))
     variance = noise_variance(noise.kind, noise.scale)
     known = _known_tables(plan)
     return _error_of_tables(plan, rows, [*known, *(KnownTable(edge, variance) for edge in edges)])
@@ -319,7 +320,7 @@ def planned_error(
             if not table.interaction:
                 own *= math.prod(1 - 1 / size for size in domain.project(pair).sizes if size > 1)
             of_pair[pair] = of_pair.get(pair, 0.0) + 1 / own
-    others = [pair for pair in domain.cliques(2) if pair not in of_pair]
+    others = [pair for pair in cliques_of(domain, 2) if pair not in of_pair]
     triples = math.comb(len(domain), 3) * math.hypot(_TRIPLE_PART * typical, chance.mean_triple)
     cliques = [*((name,) for name in domain.columns), *of_pair]
     parts = Parts(
@@ -392,7 +393,7 @@ def _noise(plan: Plan, regression: DeclaredRegression) -> dict[str, float]:
         question = scores if part in SCORES else moments
         l1, l2_squared = sensitivities(question, spec.privacy.relation)
         cost = plan.costs["analyses"] / declared_pieces(spec) * share
-        noise = plan.currency.noise(cost, l1=l1, l2_squared=l2_squared)
+        noise = noise_for(plan.currency, cost, l1=l1, l2_squared=l2_squared)
         found[part] = noise.stddev / _LIMIT
     return found
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from dp_core.client.noise_scale import noise_for, sensitivities
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.selector import Expected, Selector
 from dp_core.plan.currency_choice import expected_error
@@ -130,7 +130,7 @@ def _noise_hides_scores(spec: ReleaseSpec, currency: Currency) -> bool:
         return True
     l1, l2_squared = sensitivities(statistic, spec.privacy.relation)
     cost = spec.shares["select"] * currency.limit
-    stddev = currency.noise(cost, l1=l1, l2_squared=l2_squared).stddev
+    stddev = noise_for(currency, cost, l1=l1, l2_squared=l2_squared).stddev
     rows = spec.schema.rows_about or 1
     return stddev > _HIDDEN * rows * math.sqrt(statistic.length)
 

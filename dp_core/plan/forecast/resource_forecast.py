@@ -19,8 +19,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dp_core.accounts.requested import OCCASIONAL
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.privacy import OCCASIONAL
 from dp_core.methods.reconstruction.reconstructor import LANES as CHAINS
 from dp_core.methods.reconstruction.reconstructor import piece_rows
 from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs

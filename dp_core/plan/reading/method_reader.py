@@ -9,9 +9,9 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, Literal, TypeVar
 
+from dp_core.client.released import ReleasedKind
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import ReleasedKind
 from dp_core.methods import registry
 from dp_core.methods.parametric.drawn_records import Modelling, measuring
 from dp_core.methods.reconstruction.auto import AutoReconstruction

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dp_core.accounts.requested import OCCASIONAL, PAYING_STAGES, Privacy
 from dp_core.errors import BadInput
-from dp_core.kernel.privacy import OCCASIONAL, PAYING_STAGES, Neighbours, Privacy, Stage
+from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.plan.presets import Preset
 from dp_core.text.documents.node import Node
 

@@ -13,9 +13,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
+from dp_core.accounts.requested import Privacy
 from dp_core.errors import BadInput, nearest
 from dp_core.kernel.document import A_ROW
-from dp_core.kernel.privacy import Neighbours, Noise, Privacy, Stage
+from dp_core.kernel.privacy import Neighbours, Noise, Stage
 from dp_core.methods.private_domain.questions import default_share
 from dp_core.methods.replicates.noise_aware import SETS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS

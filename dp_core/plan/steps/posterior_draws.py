@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dp_core.client.curator import Curator
+from dp_core.client.released import Released, Table, Totals
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.questions.regressions.shortened import SecondMoments
 from dp_core.kernel.questions.statistic import Sum
-from dp_core.kernel.released import Released, Table, Totals
 from dp_core.methods.declared.declared_answers import coefficients_near
 from dp_core.methods.declared.declared_moments import estimated_moments
 from dp_core.methods.declared.declared_questions import (

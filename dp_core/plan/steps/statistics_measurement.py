@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
+from dp_core.client.noise_scale import noise_for, sensitivities
+from dp_core.client.released import Totals
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.kernel.questions.statistic import Sum
-from dp_core.kernel.questions.vetted import sensitivities
-from dp_core.kernel.released import Totals
 from dp_core.methods.declared_statistics.limits import probe
 from dp_core.methods.declared_statistics.quantile_tree import rank_noise, tree_parts, tree_questions
 from dp_core.methods.declared_statistics.sum_answers import (
@@ -108,7 +108,7 @@ def margin_in_records(plan: Plan, statistic: DeclaredStatistic) -> float | None:
     variances = []
     for part, question in zip(tree_parts(table).values(), tree_questions(table), strict=True):
         l1, l2_squared = sensitivities(question, plan.spec.privacy.relation)
-        noise = plan.currency.noise(share * part, l1=l1, l2_squared=l2_squared)
+        noise = noise_for(plan.currency, share * part, l1=l1, l2_squared=l2_squared)
         variances.append(float(noise.stddev) ** 2)
     return _NORMAL * rank_noise(table, variances, float(statistic.quantile))
 
@@ -122,5 +122,5 @@ def margin_in_limits(plan: Plan, statistic: DeclaredStatistic) -> float | None:
         return None
     trial = probe(ValueTable.of(statistic.column, statistic.by, plan.spec.schema))
     l1, l2_squared = sensitivities(trial, plan.spec.privacy.relation)
-    noise = plan.currency.noise(statistic_costs(plan)["sums"], l1=l1, l2_squared=l2_squared)
+    noise = noise_for(plan.currency, statistic_costs(plan)["sums"], l1=l1, l2_squared=l2_squared)
     return float(noise.half_width) / trial.reach

@@ -230,7 +230,7 @@ def zeros_of_counts(
             if never := _codes(np.asarray(before.any(axis=0) & ~now.any(axis=0))):
                 found.append(Rule((column,), (never,), text, derived=True))
             for place, code in enumerate(sizes):
-                if column != name and linked.members_of(code) < 2:
+                if column != name and linked.sizes[code] < 2:
                     continue
                 if gone := _codes(before[place] & ~now[place]):
                     found.append(Rule((MEMBERS, column), ((code,), gone), text, derived=True))
@@ -240,7 +240,7 @@ def zeros_of_counts(
             if name in types.columns:
                 continue
             found.append(Rule((MEMBERS, name), ((code,), gone), text, derived=True))
-            if linked.members_of(code) >= 2:
+            if linked.sizes[code] >= 2:
                 found.append(Rule((MEMBERS, OTHER + name), ((code,), gone), text, derived=True))
     for rule in rules:
         if rule.most == 1 and linked.max_members > 1:

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from dp_core.errors import nearest
-from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.schema.definition import Column, DependentColumn, Schema
 from dp_core.schema.reading.code_list_reader import read_pairs
 from dp_core.schema.reading.level_reader import (
@@ -25,6 +24,7 @@ from dp_core.schema.reading.level_reader import (
     missing_code,
     read_level,
 )
+from dp_core.tables.nested_columns import NestedColumns
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import quote

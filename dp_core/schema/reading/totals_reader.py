@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.calibration_reader import levelled_column, stated_cells
 from dp_core.schema.reading.level_reader import code_texts, level_names, read_level
 from dp_core.schema.structure.public_totals import MOST_RECORDS, PublicTotals, decisive
+from dp_core.tables.nested_columns import NestedColumns
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import quote

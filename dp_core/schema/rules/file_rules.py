@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 from dp_core.kernel.coding.coding_rule import CodingRule, coding_rule
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.nested_columns import NestedColumns, nestings
 from dp_core.kernel.document import ProtectedUnit, file_hash, protected_unit
 from dp_core.schema.compiled import file_document
 from dp_core.schema.definition import Schema
@@ -23,8 +22,11 @@ from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.panel.panel_waves import Panel
 from dp_core.schema.rules.column_rules import CONDITIONS, ColumnRule, Condition, Units
 from dp_core.schema.rules.row_rules import Between, Impossible, RowRule, Within
+from dp_core.schema.rules.stated_rules import check_rules
 from dp_core.schema.structure.member_rules import MemberRule
 from dp_core.schema.structure.structural_zeros import Rule
+from dp_core.tables.cliques import nestings
+from dp_core.tables.nested_columns import NestedColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class FileRules:
         columns = tuple(map(coding_rule, document["columns"]))
         names, sizes = tuple(one.name for one in columns), tuple(one.codes for one in columns)
         stated, records = document["rules"], document["records"]
+        check_rules(stated, dict(zip(names, sizes, strict=True)))
         linked = None
         if records["of"] == "households":
             members = tuple(MemberRule(**_fields(each)) for each in stated["members"])

@@ -15,10 +15,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.counting.nested_columns import Nesting
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import ColumnRule, RuleRows, Units, rows_that_break
 from dp_core.schema.structure.structural_zeros import Rule
+from dp_core.tables.cliques import Nesting
 
 
 class _Stated(Protocol):

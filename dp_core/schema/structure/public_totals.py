@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.nested_columns import NestedColumns
+from dp_core.tables.nested_columns import NestedColumns
 
 MOST_RECORDS = 10**10
 """Most records of a set."""

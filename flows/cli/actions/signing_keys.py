@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dp_core.accounts.signatures import make_key
 from dp_core.errors import BadInput, nearest
-from dp_core.kernel.ledger.signatures import make_key
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.page import Fact, Sentence
 from tasks.ledger.database.transaction import valid_keys

@@ -43,8 +43,8 @@ _LEVEL = click.option(
 @answering
 def verify(folder: Path, keys: tuple[Path, ...], measurements: Path | None) -> Verification:
     """Check a bundle: files, receipts and privacy arithmetic."""
+    from dp_core.accounts.signatures import read_public
     from dp_core.bundle.verification.verify import verify as check
-    from dp_core.kernel.ledger.signatures import read_public
 
     trusted = [read_public(key) for key in keys]
     return check(folder, trusted=trusted, measurements=measurements)

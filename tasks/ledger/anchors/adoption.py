@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dp_core.accounts.ledger_position import entries_behind
 from dp_core.errors import BadInput
-from dp_core.kernel.ledger.ledger_position import entries_behind
 from tasks.ledger.anchors.anchor_notes import require_writable
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
 from tasks.ledger.anchors.machine_clock import in_words

@@ -18,9 +18,9 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import sqlalchemy as sa
 
+from dp_core.accounts.ledger_version import LEDGER_VERSION
+from dp_core.accounts.signatures import Signer
 from dp_core.errors import BadInput, StageFailed
-from dp_core.kernel.ledger.entries import LEDGER_VERSION
-from dp_core.kernel.ledger.signatures import Signer
 from tasks.ledger.database.database_errors import Denied, failure, shown
 from tasks.ledger.database.ledger_store import Place
 from tasks.ledger.database.ledger_versions import is_current, migrate

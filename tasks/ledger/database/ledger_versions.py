@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
+from dp_core.accounts.ledger_version import not_known
 from dp_core.errors import BadInput
-from dp_core.kernel.ledger.entries import not_known
 from tasks.ledger.database.database_errors import Damaged, is_denied, shown
 from tasks.ledger.database.ledger_tables import (
     APPEND_ONLY,

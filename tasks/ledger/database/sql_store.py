@@ -11,6 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from dp_core.accounts.plain_entries import read_entry
 from dp_core.errors import LedgerCorrupt
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.ledger.entries import Entry
@@ -209,7 +210,7 @@ def _entry(row: sa.RowMapping) -> Entry:
         receipt = {name: row[name] for name in _RECEIPT}
         receipt["body"] = json.loads(row["body"], parse_constant=_refuse)
         values = {name: row[name] for name in (*_BESIDE, *_SIGNED)}
-        return Entry.from_json({**values, "receipt": receipt})
+        return read_entry({**values, "receipt": receipt})
     except (TypeError, ValueError, RecursionError):
         raise _changed(row) from None
 

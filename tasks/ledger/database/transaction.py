@@ -13,13 +13,13 @@ from datetime import UTC, date, datetime
 from itertools import chain
 from typing import Any
 
+from dp_core.accounts.signatures import Signer, signed_message
 from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.kernel.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
-from dp_core.kernel.ledger.entries import Entry, make_entry, signed_message, unique_key
+from dp_core.kernel.ledger.entries import Entry, make_entry, unique_key
 from dp_core.kernel.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, make_receipt
 from dp_core.kernel.ledger.rules import judged
 from dp_core.kernel.ledger.running_totals import reservation_total
-from dp_core.kernel.ledger.signatures import Signer
 from dp_core.policies.all_policies import POLICIES
 from tasks.ledger.database.ledger_store import Head, LedgerStore, Place, StoredTotal
 

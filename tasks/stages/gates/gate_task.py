@@ -9,7 +9,14 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from prefect import Task
 
-from dp_core.errors import AwaitsApproval, Held, ReleaseError, StageFailed, Unpublished
+from dp_core.errors import (
+    AwaitsApproval,
+    Held,
+    ReleaseError,
+    StageFailed,
+    Unpublished,
+    without_detail,
+)
 from tasks.stages.stage_task import quiet_task
 from tasks.support.run_folder import RunFolder, where_kept
 
@@ -71,11 +78,11 @@ def gate(
             try:
                 return work(subject, *given, **named)
             except (Held, AwaitsApproval, Unpublished) as waiting:
-                return Waiting(waiting.without_detail())
+                return Waiting(without_detail(waiting))
             except ReleaseError as error:
                 if error.internal:
                     folder.keep_detail(error.internal)
-                return error.without_detail()
+                return without_detail(error)
             except Exception as error:
                 kept = folder.keep_detail(traceback.format_exc())
                 return StageFailed(

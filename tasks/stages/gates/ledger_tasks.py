@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dp_core.kernel.stage_grant import StageGrant
+from dp_core.policies.stage_grant import StageGrant
 from tasks.confidential.public_run import PublicRun
 from tasks.ledger.stored_result import require_as_committed
 from tasks.run.release_run import Run

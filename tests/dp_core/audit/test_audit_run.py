@@ -25,7 +25,6 @@ from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.extensions import cell_draws, column_draws, thresholds
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.extensions.indif import InDif
-from dp_core.kernel.extensions.thresholds import threshold_for
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms import additive_noise
 from dp_core.kernel.privacy import Relation
@@ -35,7 +34,8 @@ from dp_core.kernel.questions.linear_questions import CellSums
 from dp_core.kernel.questions.regressions.gradients import ClassGradient
 from dp_core.kernel.questions.regressions.shortened import SecondMoments
 from dp_core.kernel.questions.table_distance import TableDistance
-from dp_core.methods import registry
+from dp_core.methods import drawn_answers, drawn_events, registry
+from dp_core.methods.drawn_events import threshold_for
 from dp_core.plan.presets import PRESETS
 from tests.full import some
 
@@ -167,23 +167,28 @@ def forget_the_two(patch):
 
 
 def forget_the_person_of_an_urn(patch):
-    right = cell_draws.urn_event
+    right, event = drawn_answers.urn_event, cell_draws.CellDraws.event
 
-    def for_one_row(currency, cost, records, rows=1):
-        event = right(currency, cost, records)
-        assert isinstance(event, PolyaUrnEvent)
-        return dataclasses.replace(event, rows=1 if rows else 0)
+    def for_one_row(self, relation):
+        found = event(self, relation)
+        return dataclasses.replace(found, rows=1) if isinstance(found, PolyaUrnEvent) else found
 
-    patch.setattr(cell_draws, "urn_event", for_one_row)
+    patch.setattr(
+        drawn_answers,
+        "urn_event",
+        lambda currency, cost, records, _: right(currency, cost, records),
+    )
+    patch.setattr(cell_draws.CellDraws, "event", for_one_row)
 
 
 def count_half_of_the_draws(patch):
     right = column_draws.differing_draws
-    patch.setattr(column_draws, "differing_draws", lambda *of: max(1, right(*of) // 2))
+    for module in (column_draws, drawn_answers):
+        patch.setattr(module, "differing_draws", lambda *of: max(1, right(*of) // 2))
 
 
 def too_low_a_threshold(patch):
-    patch.setattr(thresholds, "threshold_for", lambda *of: max(of[2], threshold_for(*of) - 40))
+    patch.setattr(drawn_events, "threshold_for", lambda *of: max(of[2], threshold_for(*of) - 40))
     patch.setattr(thresholds.StabilityEvent, "own_delta", lambda _self: Fraction(1, 10**6))
 
 

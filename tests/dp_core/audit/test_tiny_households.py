@@ -24,8 +24,8 @@ from dp_core.audit.tiny_households import (
     household_like,
 )
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.household_rows import from_pair_rows
 from dp_core.kernel.counting.linked_columns import MEMBERS
+from dp_core.tables.linked_records import from_pair_rows
 
 
 def files_of(relation):

@@ -13,22 +13,24 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from dp_core.accounts.ledger_position import Place, Total
+from dp_core.accounts.plain_entries import result_hash
+from dp_core.accounts.requested import Privacy
 from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.writer import write_bundle
+from dp_core.client.noise_scale import sensitivities
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.cost.currency import Currency, Kind, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.document import document_hash
-from dp_core.kernel.ledger.ledger_position import Place, Total
-from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt, result_hash
+from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.grant import TABLE
-from dp_core.kernel.privacy import Noise, Privacy
+from dp_core.kernel.privacy import Noise
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.kernel.step_names import interaction_step, table_step
 from dp_core.methods.bin_density.fitting import with_densities
 from dp_core.metrics.marginal_error import Tally

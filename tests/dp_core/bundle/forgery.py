@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dp_core.accounts.plain_entries import read_receipt
 from dp_core.bundle.statement.citation import CITATION, citation_text, suggested_citation
 from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
 from dp_core.bundle.statement.release_json import file_record, render
@@ -20,7 +21,7 @@ from dp_core.bundle.verification.verify import Verification, verify
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.counting.linked_columns import household_shares
 from dp_core.kernel.errors import GARBAGE
-from dp_core.kernel.ledger.receipts import START, Receipt, make_receipt
+from dp_core.kernel.ledger.receipts import START, make_receipt
 from dp_core.kernel.privacy import Relation
 
 
@@ -59,7 +60,7 @@ def _follow(folder: Path, document: dict) -> None:
             document["guarantee"].get("max_rows", 1),
             household_shares(document["guarantee"].get("max_members", 1)),
         ),
-        [Receipt.from_json(row) for row in measured["receipts"]],
+        [read_receipt(row) for row in measured["receipts"]],
     )
     document["release"]["cite_as"] = suggested_citation(document)
     for name, content in (

@@ -12,8 +12,8 @@ from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.sources import pooled_sources
 from dp_core.bundle.report import area_map
 from dp_core.bundle.report.area_map import MOST_TILES, area_maps
+from dp_core.client.released import Measurement
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.released import Measurement
 from dp_core.schema.reading.schema_file import parse_schema
 from tests import linked_release
 from tests.dp_core.bundle.test_browser import FOCUS, RULES, TEXTS, WIDTH

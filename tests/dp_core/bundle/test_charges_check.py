@@ -8,17 +8,17 @@ from types import SimpleNamespace
 
 import pytest
 
+from dp_core.accounts.guarantee import Guarantee
+from dp_core.accounts.plain_entries import read_receipt
 from dp_core.bundle.verification.charges_check import check_charges
 from dp_core.bundle.verification.claims import currency, read_charge
 from dp_core.bundle.verification.statement_check import check_guarantee
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.guarantee import Guarantee
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import A_ROW, document_hash
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, drawn_cells_asks
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, drawn_asks
 from dp_core.kernel.extensions.thresholds import StabilityEvent, sparse_asks
-from dp_core.kernel.ledger.receipts import Receipt
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.grant import TABLE
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
@@ -239,7 +239,7 @@ def claims_of(receipts, stated):
 @pytest.fixture
 def mixed():
     case = receipt_case("mixed")
-    return [Receipt.from_json(row) for row in case["receipts"]], case["claims"]["tightest"]
+    return [read_receipt(row) for row in case["receipts"]], case["claims"]["tightest"]
 
 
 def test_an_extension_that_was_asked_must_have_been_reserved(mixed):

@@ -19,8 +19,9 @@ from dp_core.bundle.report.provenance import headline, made_from
 from dp_core.bundle.report.table_precision import interactions, precision_of, table_rows
 from dp_core.bundle.verification.figures_check import counts_of_sets
 from dp_core.bundle.verification.verify import verify
+from dp_core.client.interactions import cell_stddev
+from dp_core.client.released import interactions_of, tables_of
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import interactions_of, tables_of
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.plan.quality_checks import public_figures
 from tests.dp_core.bundle.conftest import make_published, tallied, write
@@ -89,7 +90,7 @@ def test_they_are_named_in_words(made):
     assert {line.name for line in lines} == {"age × born", "sex × height"}
     for item in interactions_of(published.released):
         (line,) = [line for line in lines if line.name == " × ".join(item.of.columns)]
-        width, cell = line.half_width, item.of.cell_stddev(item.scale)
+        width, cell = line.half_width, cell_stddev(item.of, item.scale)
         assert 1.96 * cell <= width <= 1.96 * cell + 1.01
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "Measured interactions" in page

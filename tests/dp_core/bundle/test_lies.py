@@ -14,14 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dp_core.accounts.ledger_position import Place, Total
+from dp_core.accounts.signatures import Signer, make_key, signed_message
 from dp_core.bundle.published import Published
 from dp_core.bundle.statement.release_json import file_record, statement_message
 from dp_core.bundle.verification.verify import verify
 from dp_core.kernel.canonical import digest
-from dp_core.kernel.ledger.entries import signed_message
-from dp_core.kernel.ledger.ledger_position import Place, Total
 from dp_core.kernel.ledger.receipts import make_receipt
-from dp_core.kernel.ledger.signatures import Signer, make_key
 from tests.dp_core.bundle.conftest import write
 from tests.dp_core.bundle.forgery import rehash, reseal, statement_of
 

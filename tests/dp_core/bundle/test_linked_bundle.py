@@ -20,8 +20,8 @@ from dp_core.bundle.files.linked_sets import codes_of_set, read_linked_set
 from dp_core.bundle.files.marginals_file import SHARES, UNIT, read_marginals
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.verification.verify import verify
+from dp_core.client.household_values import stored_shares
 from dp_core.kernel.counting.household_rows import to_pair_rows
-from dp_core.kernel.counting.household_values import stored_shares
 from dp_core.plan.procedure import sample
 from dp_core.public_data.memory_release import MemoryRelease
 from tests.dp_core.bundle import recomputed

@@ -11,18 +11,17 @@ import numpy as np
 import pytest
 
 from benchmarks.trial import trial_plan
+from dp_core.accounts.ledger_position import Place
+from dp_core.accounts.signatures import make_key, signed_message
 from dp_core.bundle.statement.release_json import origin_of, plain, statement
-from dp_core.bundle.verification.charges_check import mode_contradictions
+from dp_core.bundle.verification.charges_check import mode_contradictions, set_of
 from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.inference.combining_rules import OFF, inference_statement
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.ledger.entries import signed_message
-from dp_core.kernel.ledger.ledger_position import Place
-from dp_core.kernel.ledger.signatures import make_key
-from dp_core.kernel.step_names import set_of, step_name, table_step
+from dp_core.kernel.step_names import step_name, table_step
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import carry_out
 from tests.dp_core.bundle.conftest import make_published, write

@@ -14,9 +14,9 @@ from dp_core.bundle.files import parquet_file
 from dp_core.bundle.files.marginals_file import read_marginals, write_marginals
 from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.verification.figures_check import counts_of_sets
+from dp_core.client.released import Measurement, SparseTable
 from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Measurement, SparseTable
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from tests.full import examples

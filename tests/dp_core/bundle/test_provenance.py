@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.report.provenance import headline, made_from, private_choices
+from dp_core.client.released import Measurement, SparseTable
 from dp_core.kernel.ledger.receipts import make_receipt
 from dp_core.kernel.questions.counting_queries import Cells
-from dp_core.kernel.released import Measurement, SparseTable
 from dp_core.schema.definition import Choice
 from tests.measured import noisy_answers
 

@@ -16,10 +16,11 @@ from dp_core.bundle.quality.relations import (
     thin_groups,
     wide_bins,
 )
+from dp_core.client.interactions import steps_of_a_record
+from dp_core.client.released import Measurement, Totals
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import BinnedCounts, CellCounts, Interaction
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.replicates.posterior import posterior_tables
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
@@ -74,7 +75,7 @@ def test_a_level_that_an_interaction_knows_is_not_called_faint():
     alone = table(("c",), counts, scale=100.0)
     assert levels_near_zero([alone], SCHEMA, ["c"]) == ("c: 2",)
     for stddev, named in ((10.0, ()), (1000.0, ("c: 2",))):
-        item = noisy_sums(of, of.of_table(counts), scale=stddev * of.unit)
+        item = noisy_sums(of, of.of_table(counts), scale=stddev * steps_of_a_record(of))
         total = table((), 960, scale=10.0)
         assert levels_near_zero([alone, item, total], SCHEMA, ["c"]) == named
     zeros = StructuralZeros((Rule(("c",), ((2,),), "c: 2"),))
@@ -155,7 +156,7 @@ def test_a_pair_measured_without_its_margins_is_as_thin_as_a_table_of_its_noise(
     counts = np.array([[500, 300, 20], [400, 350, 20]])
     whole = table(("a", "c"), counts, scale=scale)
     of = Interaction(("a", "c"), (2, 3))
-    beyond = noisy_sums(of, of.of_table(counts), scale=scale * of.unit, grant=3)
+    beyond = noisy_sums(of, of.of_table(counts), scale=scale * steps_of_a_record(of), grant=3)
     apart = [table(("a",), counts.sum(1)), table(("c",), counts.sum(0)), beyond]
     found = thin_groups([whole], SCHEMA, [("a", "c")])
     assert bool(found) == (scale > 2)

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from dp_core.accounts.guarantee import Guarantee, implied
+from dp_core.accounts.ledger_position import Total
+from dp_core.accounts.requested import Privacy, unprotected
 from dp_core.bundle.statement import spent_budget
 from dp_core.bundle.statement.release_json import (
     exact,
@@ -20,10 +23,7 @@ from dp_core.bundle.statement.release_json import (
     statement,
 )
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.guarantee import Guarantee, implied
 from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
-from dp_core.kernel.ledger.ledger_position import Total
-from dp_core.kernel.privacy import Privacy, unprotected
 from dp_core.kernel.questions.vetted import VETTED
 from tests.dp_core.bundle.conftest import make_published
 

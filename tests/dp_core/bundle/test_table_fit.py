@@ -15,10 +15,11 @@ from dp_core.bundle.quality.table_fit import (
     tally_sets,
     totals_distances,
 )
+from dp_core.client.interactions import implied_table, steps_of_a_record
+from dp_core.client.released import Measurement, Totals
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.metrics.marginal_error import Tally
 from dp_core.plan.quality_checks import Threshold, public_figures, verdicts
@@ -156,7 +157,7 @@ def test_sets_with_the_noise_once_more_are_expected_farther_from_the_tables():
 def beyond(data: Dataset, clique: Clique, cell: float, noise="gaussian", replicate: int = 0):
     """An interaction with noise like that of a table of which each cell has about `cell`."""
     of = Interaction(clique, DOMAIN.project(clique).sizes)
-    scale = cell * of.unit
+    scale = cell * steps_of_a_record(of)
     draw = getattr(np.random.default_rng(len(clique) + replicate), NUMPY[noise])
     values = of.of_table(Tally(DOMAIN, [clique]).add(data).count(clique))
     values = values + np.rint(draw(0, scale, of.length)).astype(np.int64)
@@ -185,7 +186,7 @@ def test_an_interaction_is_compared_as_the_table_it_makes_with_the_sets_margins(
 
     own = 1.5 * Tally(DOMAIN, [("a", "b")]).add(other).count(("a", "b"))
     rows, columns = own.mean(axis=1, keepdims=True), own.mean(axis=0, keepdims=True)
-    made = rows + columns - own.mean() + item.of.spread(item.values)
+    made = rows + columns - own.mean() + implied_table(item.of, item.values)
     np.testing.assert_allclose(made.sum(axis=0), own.sum(axis=0))
     np.testing.assert_allclose(made.sum(axis=1), own.sum(axis=1))
     assert fit.set_tvd[0] == pytest.approx(np.abs(made - own).sum() / 1800)
@@ -219,7 +220,7 @@ def test_the_drawing_of_rows_moves_an_interaction_by_its_own_variance():
 def test_the_noise_of_a_cell_is_as_large_as_stated(noise, sizes):
     of = Interaction(tuple("abc"[: len(sizes)]), sizes)
     draw = getattr(np.random.default_rng(1), NUMPY[noise])
-    cells = np.abs([of.spread(draw(0, 7.0, of.length)) for _ in range(4000)])
+    cells = np.abs([implied_table(of, draw(0, 7.0, of.length)) for _ in range(4000)])
     # Of the mean of 4000 tables the deviation is .013 at most; the approximation is .013 off.
     assert cells.mean() == pytest.approx(cell_error(of, noise, 7.0), rel=0.05)
     assert (cells <= cell_width(of, noise, 7.0)).mean() > 0.93

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from dp_core.accounts.guarantee import PLD, Guarantee, implied, second, tightest
 from dp_core.bundle.published import Published
 from dp_core.bundle.verification.claims import read_charge
 from dp_core.bundle.verification.verify import Check, verify
-from dp_core.kernel.cost.guarantee import PLD, Guarantee, implied, second, tightest
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.privacy import Relation
 from dp_core.plan.fixed_plan import fixed_beforehand
@@ -116,7 +116,7 @@ def test_a_method_that_may_look_verifies_by_its_total(checked):
 
 
 def test_a_last_digit_that_another_machine_computes_does_not_matter(monkeypatch):
-    from dp_core.kernel.cost import guarantee as module
+    from dp_core.accounts import guarantee as module
 
     published = stated(make_published()[0])
     charges = charges_of(published)

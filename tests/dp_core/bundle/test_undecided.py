@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import pytest
 
+from dp_core.accounts.guarantee import tightest
 from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.verification.claims import read_charge, unknown_method
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import inference_statement
 from dp_core.kernel.canonical import digest
-from dp_core.kernel.cost.guarantee import tightest
 from dp_core.methods import registry
 from dp_core.methods.selection.selector import PlannedSelector
 from tests.dp_core.bundle.conftest import make_published, write

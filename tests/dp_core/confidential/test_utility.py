@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
+from dp_core.confidential.memory_counter import observed_cells
 from dp_core.confidential.utility import utility, write_utility
 from dp_core.errors import StageFailed
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.counting.sparse_cells import observed_cells
 from dp_core.lab.comparison.utility_page import UtilityPage
 from dp_core.metrics import marginal_error
 from dp_core.metrics.marginal_error import Tally, average_tvd

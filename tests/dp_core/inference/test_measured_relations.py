@@ -7,7 +7,7 @@ from dp_core.inference.measured_relations import (
     unmeasured_groups,
     unmeasured_sentence,
 )
-from dp_core.kernel.counting.nested_columns import NestedColumns
+from dp_core.tables.nested_columns import NestedColumns
 
 
 def test_a_model_of_main_effects_needs_pairs():

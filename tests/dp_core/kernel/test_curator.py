@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.errors import BudgetRefused
 from dp_core.kernel.cost.currency import Currency, choice_event, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import cell_draws, column_draws, thresholds
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms import additive_noise, private_choice
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.questions.counting_queries import Cells

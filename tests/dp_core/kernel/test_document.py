@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from dp_core.accounts.requested import plain_unit, words_of
 from dp_core.kernel.document import (
     A_ROW,
     NAME,
@@ -18,24 +19,9 @@ from tests.vectors.make import DOCUMENT as PLAIN
 from tests.vectors.make import SEX, UNITS
 
 PERSON = ProtectedUnit("person", "id", 3, ("", "?"))
-ZERO = {"text": "no such", "columns": ["sex", "age"], "codes": [[0], [0, 1]]}
-CLAUSE = [
-    {"kind": "among", "column": "sex", "codes": [1]},
-    {"kind": "at-most", "terms": [["age", 1]], "bound": 14},
-]
-IN_YEARS = {"column": "age", "decimals": 0, "edges": []}
-RULE = {
-    "text": "if",
-    "key": "rules",
-    "columns": ["sex", "age"],
-    "clauses": [CLAUSE],
-    "units": [IN_YEARS],
-}
-RULES = {"impossible": [ZERO], "between": [RULE], "nested": None, "members": []}
 DOCUMENT = PLAIN | {
-    "unit": PERSON.to_json(),
+    "unit": plain_unit(PERSON),
     "dependents": [{"column": SEX | {"name": "mr"}, "source": "sex", "codes": [0, 1], "cuts": []}],
-    "rules": RULES,
     "extensions": ["indif", "r-score"],
 }
 
@@ -53,10 +39,10 @@ def test_a_complete_document_states_its_unit():
         ProtectedUnit("household", "home", 20, ("",), link="home_id"),
         ProtectedUnit("person", "id", 1, (), ("2023", "2025")),
     ],
-    ids=lambda unit: unit.words,
+    ids=words_of,
 )
 def test_a_unit_comes_back_from_its_plain_values(unit):
-    assert protected_unit(unit.to_json()) == unit
+    assert protected_unit(plain_unit(unit)) == unit
 
 
 @pytest.mark.parametrize(
@@ -91,47 +77,27 @@ def test_a_unit_comes_back_from_its_plain_values(unit):
         ("stages", ["1/50"]),
         ("stages", {"one_way": "1/500", "measure": " 9/500"}),
         ("currency", {"kind": "zcdp", "limit": "1e3000000", "own_delta": "0"}),
-        ("unit", PERSON.to_json() | {"word": ["person"]}),
-        ("unit", PERSON.to_json() | {"link": "id"}),
+        ("unit", plain_unit(PERSON) | {"word": ["person"]}),
+        ("unit", plain_unit(PERSON) | {"link": "id"}),
         ("unit", None),
-        ("unit", PERSON.to_json() | {"most": 0}),
-        ("unit", PERSON.to_json() | {"most": 1001}),
-        ("unit", PERSON.to_json() | {"most": True}),
-        ("unit", PERSON.to_json() | {"identified_by": ""}),
-        ("unit", PERSON.to_json() | {"missing_values": ""}),
-        ("unit", PERSON.to_json() | {"word": "area"}),
-        ("unit", PERSON.to_json() | {"word": "household", "most": 21}),
-        ("unit", PERSON.to_json() | {"waves": ["2023", "2025"]}),
-        ("unit", PERSON.to_json() | {"weight": 1}),
+        ("unit", plain_unit(PERSON) | {"most": 0}),
+        ("unit", plain_unit(PERSON) | {"most": 1001}),
+        ("unit", plain_unit(PERSON) | {"most": True}),
+        ("unit", plain_unit(PERSON) | {"identified_by": ""}),
+        ("unit", plain_unit(PERSON) | {"missing_values": ""}),
+        ("unit", plain_unit(PERSON) | {"word": "area"}),
+        ("unit", plain_unit(PERSON) | {"word": "household", "most": 21}),
+        ("unit", plain_unit(PERSON) | {"waves": ["2023", "2025"]}),
+        ("unit", plain_unit(PERSON) | {"weight": 1}),
         ("more", 1),
         ("dependents", None),
         ("dependents", [{"column": SEX}]),
         ("dependents", [DOCUMENT["dependents"][0] | {"source": "mr"}]),
         ("dependents", [DOCUMENT["dependents"][0] | {"column": SEX}]),
         ("dependents", [DOCUMENT["dependents"][0] | {"codes": [0, 9]}]),
-        ("rules", {"impossible": []}),
-        ("rules", RULES | {"impossible": None}),
-        ("rules", RULES | {"impossible": [ZERO | {"columns": ["sex", "id"]}]}),
-        ("rules", RULES | {"impossible": [ZERO | {"codes": [[0]]}]}),
-        ("rules", RULES | {"impossible": [ZERO | {"codes": [[0], [True]]}]}),
-        ("rules", RULES | {"between": [RULE | {"clauses": [[{"kind": "eval"}]]}]}),
-        ("rules", RULES | {"between": [RULE | {"clauses": [[CLAUSE[0] | {"codes": [7]}]]}]}),
-        ("rules", RULES | {"between": [RULE | {"clauses": [[CLAUSE[0] | {"column": "id"}]]}]}),
-        ("rules", RULES | {"between": [RULE | {"columns": ["id"]}]}),
         ("dependents", [DOCUMENT["dependents"][0] | {"source": ["sex"]}]),
         ("dependents", [DOCUMENT["dependents"][0] | {"cuts": ["x"]}]),
         ("dependents", [DOCUMENT["dependents"][0] | {"cuts": ["2", "1"]}]),
-        (
-            "rules",
-            RULES | {"between": [RULE | {"clauses": [[CLAUSE[1] | {"terms": [["id", 1]]}]]}]},
-        ),
-        ("rules", RULES | {"between": [RULE | {"clauses": [[CLAUSE[1] | {"terms": ["age"]}]]}]}),
-        ("rules", RULES | {"between": [RULE | {"units": [{"column": "id"}]}]}),
-        ("rules", RULES | {"between": [RULE | {"units": [IN_YEARS | {"edges": ["0", "x"]}]}]}),
-        ("rules", RULES | {"members": [ZERO]}),
-        ("rules", RULES | {"nested": {"columns": ["sex", "age"]}}),
-        ("rules", RULES | {"nested": {"columns": ["sex", "age"], "parents": [[0, 1, 3]]}}),
-        ("rules", RULES | {"nested": {"columns": ["sex", "age"], "parents": [[0]]}}),
     ],
 )
 def test_a_document_with_a_wrong_value_is_refused(key, value):
@@ -142,11 +108,11 @@ def test_a_document_with_a_wrong_value_is_refused(key, value):
 @pytest.mark.parametrize(("stated", "records"), [each[1:] for each in UNITS])
 def test_records_are_made_of_what_the_unit_protects(stated, records):
     unit = protected_unit(stated)
-    document = DOCUMENT | {"unit": unit.to_json(), "records": records}
+    document = DOCUMENT | {"unit": plain_unit(unit), "records": records}
     if unit.word == "household":
         names = ("tenure", "members", "sex", "other.sex")
         document |= {"columns": [SEX | {"name": name} for name in names]}
-        document |= {"rules": RULES | {"impossible": [], "between": []}}
+        document |= {"rules": PLAIN["rules"]}
     assert check_document(document) == unit
     if unit.word == "household":  # a code for no such person
         more = [each | {"codes": 4} for each in document["columns"]]
@@ -168,7 +134,7 @@ def test_records_are_made_of_what_the_unit_protects(stated, records):
 
 def test_the_words_of_a_household_name_the_column_of_its_persons():
     _, household, _ = UNITS[2]
-    assert protected_unit(household).words == (
+    assert words_of(protected_unit(household)) == (
         "one household (identified by home, its persons by home_id; at most 4 persons)"
     )
 
@@ -182,5 +148,5 @@ def test_a_document_without_a_key_is_refused(key):
 def test_the_hash_covers_every_value_and_no_order():
     same = dict(reversed(DOCUMENT.items()))
     assert document_hash(same) == document_hash(DOCUMENT)
-    other = DOCUMENT | {"unit": PERSON.to_json() | {"missing_values": [""]}}
+    other = DOCUMENT | {"unit": plain_unit(PERSON) | {"missing_values": [""]}}
     assert document_hash(other) != document_hash(DOCUMENT)

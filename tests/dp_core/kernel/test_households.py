@@ -10,20 +10,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.accounts.requested import Privacy
+from dp_core.client.curator import Curator
+from dp_core.client.household_values import in_households, stored_shares
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
-from dp_core.kernel.counting.coarse_counter import CoarseCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.household_counter import HouseholdCounter
-from dp_core.kernel.counting.household_values import in_households, stored_shares
 from dp_core.kernel.counting.linked_columns import MOST_MEMBERS, household_shares
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.document import ProtectedUnit
-from dp_core.kernel.extensions.cell_draws import draw_cells
-from dp_core.kernel.extensions.column_draws import draw_records
 from dp_core.kernel.extensions.cosine_tails import CosineTails
 from dp_core.kernel.extensions.cuts import CutDeviations
 from dp_core.kernel.extensions.f_score import FScore
@@ -32,12 +31,10 @@ from dp_core.kernel.extensions.minimisers import ClassMinimiser
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.extensions.r_score import RScore
-from dp_core.kernel.extensions.thresholds import threshold_table
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
-from dp_core.kernel.privacy import MOST_ROWS, Privacy, Relation
+from dp_core.kernel.privacy import MOST_ROWS, Relation
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.limited_sums import LimitedSums
 from dp_core.kernel.questions.linear_questions import (
@@ -58,8 +55,10 @@ from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.questions.table_distance import TableDistance
 from dp_core.kernel.questions.vetted import VETTED, asked_in_shares, bounds, required
+from dp_core.methods.drawn_answers import draw_cells, draw_records, threshold_table
 from dp_core.metrics.quality_figures import charged_figure
 from dp_core.schema.linked import linked_tables
+from dp_core.tables.coarse_counter import CoarseCounter
 from tests.dp_core.kernel.questions.neighbours import marginals
 from tests.household_files import (
     KINDS,

@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.confidential.code_store import StoreWriter
 from dp_core.confidential.memory_counter import MemoryCounter
+from dp_core.errors import StageFailed
 from dp_core.kernel.coding.unit_hashes import identifiers
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting import stored_rows
@@ -24,10 +27,7 @@ from dp_core.kernel.counting.household_rows import HouseholdRows, pair_row_piece
 from dp_core.kernel.counting.linked_columns import LinkedColumns
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.counting.stored_rows import CheckedCounter, StoredRows, checked_rows
-from dp_core.kernel.curator import Curator
-from dp_core.kernel.errors import StageFailed
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms import additive_noise
 
 DOMAIN = Domain(("a", "b"), (3, 300))

@@ -5,24 +5,24 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.noise_scale import sensitivities
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.composition import Terms
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.counting.cell_counts import plan_tables
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.cell_draws import CellDraws
 from dp_core.kernel.extensions.column_draws import ColumnDraws
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.thresholds import ThresholdTable
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.linear_questions import CellSums
 from dp_core.kernel.questions.query_scores import QueryCounts
-from dp_core.kernel.questions.vetted import sensitivities
+from dp_core.tables.table_plan import plan_tables
 
 DOMAIN = Domain(("a", "b", "n"), (3, 2, 1000))
 SUMS = CellSums(column="n", positions=1000)
@@ -74,7 +74,8 @@ def test_a_number_of_rows_that_claims_to_be_another_changes_no_other_logarithm()
     def change(rows):
         return MutualInformation((), rows, 10**6, binary=True).largest_change("replace-one")
 
-    change(claiming_to_be(1013, int, 2))
+    with pytest.raises(ValueError, match="whole number"):
+        change(claiming_to_be(1013, int, 2))
     assert change(1012) > change(1013) > change(1014)
 
 
@@ -121,6 +122,7 @@ def changed():
 
 
 TABLE, CELL, ONE = ("a",), Cells((("a",),), ((0,),)), Fraction(1)
+MANY = Fraction(100)
 
 
 @pytest.mark.parametrize(
@@ -138,10 +140,10 @@ TABLE, CELL, ONE = ("a",), Cells((("a",),), ((0,),)), Fraction(1)
         lambda of: of.interactions("measure", [(Text("a"),)], [ONE]),
         lambda of: of.perturb("select", "q", Named(Text("query-counts")), ONE),
         lambda of: drawn(of, Named(Text("drawn-cells"))),
-        lambda of: drawn(of, CellDraws(TABLE, 5, "other", (None,))),
-        lambda of: drawn(of, CellDraws((Text("a"),), 5, "urn", (None,))),
-        lambda of: drawn(of, ThresholdTable(TABLE, 4, Cost(1, 1000), None)),
-        lambda of: drawn(of, ThresholdTable(TABLE, True, Fraction(1, 1000), None)),
+        lambda of: drawn(of, CellDraws(TABLE, 5, "other", (None,), MANY)),
+        lambda of: drawn(of, CellDraws((Text("a"),), 5, "urn", (None,), MANY)),
+        lambda of: drawn(of, ThresholdTable(TABLE, 4, Cost(1, 1000), 40)),
+        lambda of: drawn(of, ThresholdTable(TABLE, True, MANY, 40)),
     ],
 )
 def test_costs_names_and_columns_of_another_type_are_refused(curator, ask):
@@ -178,7 +180,7 @@ def drawn(curator, question):
 
 
 def test_the_name_of_a_drawn_question_is_read_once(curator):
-    grant, _ = drawn(curator, NamedTwice(TABLE, 4, Fraction(1, 1000), None))
+    grant, _ = drawn(curator, NamedTwice(TABLE, 4, Fraction(1), 40))
     assert grant.step.asks["name"] == "sparse-table"
     assert NamedTwice.asked == 1
 
@@ -186,16 +188,28 @@ def test_the_name_of_a_drawn_question_is_read_once(curator):
 @pytest.mark.parametrize(
     "question",
     [
-        ColumnDraws((("a",), ("n",), ("a", "b")), 3, 1),
-        ColumnDraws((("a",), ("n", "b"), ("b",)), 3, 1),
-        ColumnDraws((("a",), ("b",)), 3, 1),
-        ColumnDraws((("a",), ("b", "b"), ("n",)), 3, 1),
-        CellDraws(TABLE, 5, "urn", ((0, 2, 2, 3),)),
-        CellDraws(TABLE, 5, "independent", ()),
-        ThresholdTable(TABLE, -1, Fraction(1, 1000), None),
+        ColumnDraws((("a",), ("n",), ("a", "b")), 3, 1, MANY),
+        ColumnDraws((("a",), ("n", "b"), ("b",)), 3, 1, MANY),
+        ColumnDraws((("a",), ("b",)), 3, 1, MANY),
+        ColumnDraws((("a",), ("b", "b"), ("n",)), 3, 1, MANY),
+        CellDraws(TABLE, 5, "urn", ((0, 2, 2, 3),), MANY),
+        CellDraws(TABLE, 5, "independent", (), MANY),
+        ThresholdTable(TABLE, -1, MANY, 40),
     ],
 )
 def test_a_draw_that_could_fail_for_some_values_is_refused_before_its_charge(curator, question):
     with pytest.raises(ValueError, match=r"order|repeat|ascend|argument|at least 1 cell"):
         drawn(curator, question)
     assert curator._kernel._session.charges == []
+
+
+@pytest.mark.parametrize("kind", ["urn", "independent"])
+def test_a_proposed_scale_that_costs_more_than_its_budget_is_refused_before_its_charge(
+    curator, kind
+):
+    few, enough = (CellDraws(TABLE, 5, kind, (None,), Fraction(each)) for each in (1, 1000))
+    with pytest.raises(ValueError, match="costs more than its budget"):
+        drawn(curator, few)
+    assert curator._kernel._session.charges == []
+    grant, _ = drawn(curator, enough)
+    assert curator._kernel._session.currency.cost(grant.step.event) <= grant.step.cost == 1

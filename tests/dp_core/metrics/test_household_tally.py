@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dp_core.client.household_values import in_households
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_values import in_households
 from dp_core.metrics.marginal_error import HouseholdTally, Tally, tally_of
 from tests.household_files import KINDS, counter_of, households, linked, pair_rows
 

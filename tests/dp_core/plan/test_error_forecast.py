@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.trial import trial_plan
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.metrics.marginal_error import average_tvd
 from dp_core.plan.forecast.error_calibration import THREE_WAY, TWO_WAY, USUAL_ERROR, Calibration
 from dp_core.plan.forecast.error_forecast import (

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.analysis.planned.plan_values import stage_words
+from dp_core.client.curator import Curator
+from dp_core.client.interactions import cell_stddev
+from dp_core.client.noise_scale import NoiseScale
+from dp_core.client.released import interactions_of
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.kernel.cost.currency import NoiseScale
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.questions.linear_questions import CellCounts, Interaction
-from dp_core.kernel.released import interactions_of
 from dp_core.methods.reconstruction.independent import Independent
 from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.selection.fixed import Fixed
@@ -82,8 +84,8 @@ def test_they_cost_their_weight_and_are_as_exact_as_planned(tmp_path, mode, priv
     for item in found:
         table = tables[item.of.clique]
         assert paid[item.grant] == table.cost
-        assert (table.noise.kind, table.cells) == (item.noise, item.of.cells)
-        assert table.noise.scale == pytest.approx(item.of.cell_stddev(item.scale))
+        assert (table.noise.kind, table.cells) == (item.noise, math.prod(item.of.sizes))
+        assert table.noise.scale == pytest.approx(cell_stddev(item.of, item.scale))
         curator = Curator(Kernel(plan.spec.schema.domain, MemoryCounter(data_of(plan)), session))
         assert curator.statistic_noise(item.of, table.cost).scale == item.scale
 

@@ -11,17 +11,17 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.household_values import LARGEST, stored_shares
+from dp_core.client.released import Totals
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.household_counter import HouseholdCounter
-from dp_core.kernel.counting.household_values import LARGEST, stored_shares
 from dp_core.kernel.counting.linked_columns import household_shares
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.released import Totals
 from dp_core.methods.reconstruction.linked import member_targets
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.plan.procedure import ask_all

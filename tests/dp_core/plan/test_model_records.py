@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.audit.configurations import Configuration, plan_of
+from dp_core.client.released import Totals
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.released import Totals
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.plan.procedure import ask_all
 from dp_core.plan.steps.posterior_draws import PosteriorDraws

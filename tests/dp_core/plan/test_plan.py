@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from benchmarks.trial import trial_plan
+from dp_core.client.noise_scale import noise_for
+from dp_core.client.released import Records, SparseTable
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.extensions import column_draws
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.released import Records, SparseTable
+from dp_core.methods import drawn_answers, drawn_events
 from dp_core.methods.selection.budget.threshold_delta import planned_threshold
 from dp_core.plan import plan as plan_module
 from dp_core.plan.currency_choice import _with_noisy_scores, expected_error
@@ -171,7 +172,9 @@ def test_an_adaptive_plan_has_its_certain_part_and_the_rest_set_aside(tmp_path, 
     assert plan.scores == 3
     assert not plan.fixed_beforehand
     change = InDif(()).largest_change("add-remove")
-    expected = plan.currency.noise(plan.costs["select"], l1=3 * change, l2_squared=3 * change**2)
+    expected = noise_for(
+        plan.currency, plan.costs["select"], l1=3 * change, l2_squared=3 * change**2
+    )
     assert plan.score_noise == expected
 
 
@@ -336,8 +339,8 @@ def test_noise_too_large_to_be_drawn_is_refused_before_anything_is_paid(tmp_path
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_draws_that_were_planned_can_be_carried_out(tmp_path, privacy, neighbours, monkeypatch):
     asked = []
-    right = column_draws.draws_event
-    for module in (column_draws, plan_module):
+    right = drawn_events.draws_event
+    for module in (drawn_answers, plan_module):
         monkeypatch.setattr(
             module, "draws_event", lambda *given: asked.append(given) or right(*given)
         )

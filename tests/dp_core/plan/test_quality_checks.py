@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.client.released import Charged
 from dp_core.confidential.utility import Utility
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
 from dp_core.kernel.mechanisms.grant import Grant, Step
-from dp_core.kernel.released import Charged
 from dp_core.metrics.marginal_error import MarginalError, Tally
 from dp_core.metrics.quality_figures import Public, charged_figure, charged_json
 from dp_core.plan.quality_checks import (

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dp_core.kernel.extensions.thresholds import threshold_for
-from dp_core.kernel.privacy import unprotected
+from dp_core.accounts.requested import unprotected
+from dp_core.methods.drawn_events import threshold_for
 from dp_core.schema.column_types.registry import words as column_types
 from tests.flows.conftest import as_csv, survey
 

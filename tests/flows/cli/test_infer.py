@@ -213,7 +213,7 @@ def measured_as(*items):
 
 
 def sum_of(kind, **about):
-    from dp_core.kernel.released import Totals
+    from dp_core.client.released import Totals
 
     of = kind(**about)
     values = np.zeros(of.length, dtype=np.int64)

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 import pytest
 
+from dp_core.accounts.signatures import make_key
 from dp_core.kernel.cost.composition import Terms
-from dp_core.kernel.ledger.signatures import make_key
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.plan import make_plan
 from dp_core.plan.reading.spec_file import load_spec

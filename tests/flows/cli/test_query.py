@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dp_core.analysis.query.query_answer import QueryAnswer, cell_key
-from dp_core.kernel.released import tables_of
+from dp_core.client.released import tables_of
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
 
 

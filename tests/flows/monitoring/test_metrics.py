@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from dp_core.accounts.largest_release import epsilon_of
 from dp_core.errors import BadInput
 from flows.cli.commands.server_commands import listening
 from flows.monitoring.metrics import read_metrics
@@ -216,5 +217,5 @@ def test_a_zcdp_account_is_told_in_rho_as_well(ledger, tmp_path):
     found = values()
     for part, amount in (("spent", account.balance.spent), ("left", account.total_left)):
         assert found["account_rho", "town", part] == float(amount.main)
-        assert found["account_epsilon", "town", part] == float(account.terms.epsilon_of(amount))
+        assert found["account_epsilon", "town", part] == float(epsilon_of(account.terms, amount))
     assert 0 < found["account_rho", "town", "spent"] < found["account_epsilon", "town", "spent"]

@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.audit.configurations import configurations, plan_of
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import ReleaseError
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.query_scores import QueryCounts, QueryDistance

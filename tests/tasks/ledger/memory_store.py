@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from dp_core.accounts.ledger_version import LEDGER_VERSION
+from dp_core.accounts.plain_entries import plain_entry
 from dp_core.errors import StageFailed
-from dp_core.kernel.ledger.entries import LEDGER_VERSION, Entry
+from dp_core.kernel.ledger.entries import Entry
 from dp_core.kernel.ledger.receipts import START
 from tasks.ledger.database.ledger_store import Head, StoredLease, StoredTotal
 from tasks.ledger.database.transaction import Transaction
@@ -33,7 +35,7 @@ class MemoryStore:
     ) -> Sequence[Entry]:
         found = []
         for entry in self.record:
-            row = {**entry.receipt.to_json(), **entry.to_json()}
+            row = {**entry.receipt.to_json(), **plain_entry(entry)}
             if (not kinds or entry.kind in kinds) and row | equal == row:
                 found.append(entry)
         return found if last is None else found[-last:]

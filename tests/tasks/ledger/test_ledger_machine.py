@@ -22,13 +22,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from dp_core.accounts.chain_audit import audit, first_bad_link
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError
 from dp_core.kernel.cost.composition import Amount, Terms
 from dp_core.kernel.cost.currency import Currency, Kind
 from dp_core.kernel.cost.curves import gaussian_limit, zcdp_limit
 from dp_core.kernel.ledger import rules
-from dp_core.kernel.ledger.audit import audit
-from dp_core.kernel.ledger.receipts import first_bad_link
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.plan import Plan
 from dp_core.policies.all_policies import POLICIES

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from dp_core.accounts.ledger_position import whereabouts
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt
-from dp_core.kernel.ledger.ledger_position import whereabouts
 from tasks.ledger.anchors import ledger_anchor, machine_clock
 from tasks.ledger.anchors.anchor_notes import read_notes, write_notes
 from tasks.run.home import open_ledger

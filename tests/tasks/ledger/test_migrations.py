@@ -10,8 +10,8 @@ import multiprocessing
 import pytest
 import sqlalchemy as sa
 
+from dp_core.accounts import ledger_version
 from dp_core.errors import BadInput, BudgetRefused, ReleaseError
-from dp_core.kernel.ledger import entries
 from tasks.ledger.database import ledger_database, ledger_versions
 from tasks.ledger.database.database_errors import Damaged
 from tasks.ledger.database.ledger_tables import refusals
@@ -282,7 +282,7 @@ def test_a_role_that_lacks_a_right_is_one_sentence(postgres_url, job, revoked, o
 def test_a_ledger_whose_entries_are_of_a_later_version_is_not_opened(ledger_url, monkeypatch):
     """What a later program wrote would look like damage to this one."""
     with monkeypatch.context() as patch:
-        patch.setattr(entries, "LEDGER_VERSION", 3)
+        patch.setattr(ledger_version, "LEDGER_VERSION", 3)
         patch.setattr(ledger_database, "LEDGER_VERSION", 3)
         assert Ledger(ledger_url).verify().entries == 1
     with pytest.raises(BadInput, match=r"has format 3, .* update dp-release"):
@@ -294,7 +294,7 @@ def test_a_ledger_goes_on_in_its_own_version_when_the_program_has_a_later_one(
 ):
     head = before.verify()
     with monkeypatch.context() as patch:
-        patch.setattr(entries, "LEDGER_VERSION", 3)
+        patch.setattr(ledger_version, "LEDGER_VERSION", 3)
         patch.setattr(ledger_database, "LEDGER_VERSION", 3)
         ledger = Ledger(ledger_url)
         assert ledger.verify() == head

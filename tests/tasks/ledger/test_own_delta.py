@@ -5,12 +5,13 @@ from fractions import Fraction
 
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.kernel.cost.composition import NOTHING, Amount
-from dp_core.kernel.cost.currency import Currency, threshold_currency
-from dp_core.kernel.extensions.thresholds import threshold_event
-from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.mechanisms.grant import Step
+from dp_core.methods.drawn_events import threshold_event
+from dp_core.plan.currency_choice import threshold_currency
 from tasks.ledger import release_writer as writer_module
 from tests.ledgers import HOME, basic, begin, open_town, zcdp
 from tests.specs import plan_of

@@ -6,10 +6,11 @@ from fractions import Fraction
 
 import pytest
 
+from dp_core.accounts.chain_audit import first_bad_link
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.composition import NOTHING, RHO_UNITS
 from dp_core.kernel.ledger.entries import charge_key
-from dp_core.kernel.ledger.receipts import PUBLISHED, first_bad_link
+from dp_core.kernel.ledger.receipts import PUBLISHED
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent
 from dp_core.kernel.mechanisms.grant import Step
 from tasks.ledger import release_writer as writer_module

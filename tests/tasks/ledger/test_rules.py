@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from dp_core.accounts.chain_audit import MemoryBook, audit
 from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.ledger import rules
-from dp_core.kernel.ledger.audit import MemoryBook, audit
 from dp_core.kernel.ledger.rules import Policy, judged
 from dp_core.policies.all_policies import POLICIES
 from tasks.ledger.database import transaction

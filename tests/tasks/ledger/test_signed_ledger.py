@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from dp_core.accounts.signatures import is_signed, key_proof, make_key, signed_message
 from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.kernel.canonical import canonical_json
-from dp_core.kernel.ledger.entries import entry_link, signed_message
+from dp_core.kernel.ledger.entries import entry_link
 from dp_core.kernel.ledger.receipts import receipt_hash
-from dp_core.kernel.ledger.signatures import is_signed, key_proof, make_key
 from tasks.ledger.export import read_export, write_export
 from tasks.ledger.ledger import Ledger
 from tests.full import at_full_size

@@ -6,14 +6,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.requested import PAYING_STAGES
+from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BudgetRefused, StageFailed
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.stored_rows import StoredRows
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.privacy import PAYING_STAGES, Relation
-from dp_core.kernel.stage_grant import PAYS
+from dp_core.kernel.privacy import Relation
+from dp_core.policies.stage_grant import PAYS
 from tasks.ledger.ledger_session import LedgerSession
 from tests.ledgers import begin, set_lease, step, steps_of
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dp_core.accounts.plain_entries import result_hash
 from dp_core.errors import StageFailed
-from dp_core.kernel.ledger.receipts import result_hash
 from tasks.ledger.reservations import Charge
 from tasks.ledger.stored_result import prefix_of, read_result, require_as_committed, result_path
 

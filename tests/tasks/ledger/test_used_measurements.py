@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import asdict
 
 import pytest
 
@@ -142,7 +143,7 @@ def test_writer_and_audit_refuse_a_reservation_that_breaks_the_rule(
         "plan": plan.hash,
         "sets": 1,
         "mode": "shared",
-        "measurements": plan.spec.measurements.used.to_json(),
+        "measurements": asdict(plan.spec.measurements.used),
         "currency": {"kind": "pure", "limit": "0", "own_delta": "0"},
         "costs": {},
     }

@@ -9,12 +9,13 @@ from functools import cache
 import pytest
 import sqlalchemy as sa
 
+from dp_core.accounts import chain_audit as audit_module
+from dp_core.accounts.chain_audit import first_bad_link
+from dp_core.accounts.signatures import make_key
 from dp_core.errors import BadInput, LedgerCorrupt
 from dp_core.kernel.canonical import canonical_json
-from dp_core.kernel.ledger import audit as audit_module
 from dp_core.kernel.ledger.entries import entry_link
-from dp_core.kernel.ledger.receipts import KINDS, PUBLISHED, first_bad_link, receipt_hash
-from dp_core.kernel.ledger.signatures import make_key
+from dp_core.kernel.ledger.receipts import KINDS, PUBLISHED, receipt_hash
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent
 from tasks.ledger import ledger as ledger_module
 from tasks.ledger import ledger_reader

@@ -4,7 +4,7 @@ import pkgutil
 from prefect import Task
 
 import tasks.stages
-from dp_core.kernel.stage_grant import PAYS
+from dp_core.policies.stage_grant import PAYS
 from tasks.run.stage_table import CONFIDENTIAL_STAGES, STAGE_NAMES, stages_from, stages_of
 
 

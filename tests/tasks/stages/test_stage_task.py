@@ -9,7 +9,7 @@ import pytest
 
 from dp_core.errors import BadInput, BudgetRefused, SchemaViolation, StageFailed
 from dp_core.kernel.canonical import digest
-from dp_core.kernel.stage_grant import StageGrant
+from dp_core.policies.stage_grant import StageGrant
 from tasks.stages.stage_task import granted_stage, stage
 from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
 

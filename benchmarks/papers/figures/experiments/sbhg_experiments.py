@@ -20,10 +20,10 @@ from benchmarks.papers import sbhg
 from benchmarks.papers.figures.experiment import Context, Experiment, Setting, Values, grid
 from benchmarks.papers.figures.experiments.census_like import census_like
 from benchmarks.papers.threshold_error import expected_l1
+from dp_core.client.released import SparseTable
 from dp_core.errors import StageFailed
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.extensions.thresholds import continuous_threshold
-from dp_core.kernel.released import SparseTable
+from dp_core.methods.selection.budget.threshold_delta import continuous_threshold
 
 FILES = {"dense": 3, "sparse": 10}
 """Columns of the simulated files."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.released import Measurement
+from dp_core.client.released import Measurement
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.noise_size import half_width_in_units, standard_deviation

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from dp_core.client.released import Measurement, Released, Totals
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes, code_type
 from dp_core.kernel.counting.dataset import Dataset
@@ -22,7 +23,6 @@ from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number
 from dp_core.kernel.questions.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.kernel.questions.statistic import Sum
-from dp_core.kernel.released import Measurement, Released, Totals
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.regressions.fitted_regressions import (
     ClassFit,

@@ -24,6 +24,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Totals
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.extensions.minimisers import ClassMinimiser
@@ -34,7 +35,6 @@ from dp_core.kernel.questions.regressions.gradients import (
     NumberGradient,
 )
 from dp_core.kernel.questions.statistic import Sum
-from dp_core.kernel.released import Totals
 from dp_core.methods.parametric.synthesizer import Ask
 from dp_core.schema.variables import Variable
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement, Table
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Measurement, Table
 from dp_core.methods.reconstruction.estimates.raking import margin, others
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 

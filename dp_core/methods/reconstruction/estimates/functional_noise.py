@@ -30,6 +30,7 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import covarian
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
 from dp_core.metrics.noise_size import half_width_in_units
+from dp_core.tables.cliques import shares_of
 
 MOST_PATTERNS = 64
 """Most different patterns of weights for which the fourth cumulant is computed exactly."""
@@ -117,7 +118,7 @@ def half_widths(pooled: Pooled, asked: Functionals, level: float = 0.95) -> Floa
         asked: The functionals.
         level: Confidence level, 0.95 by default.
     """
-    shares = pooled.domain.shares
+    shares = shares_of(pooled.domain)
     scale = single_laplace_scale(pooled, asked)
     if scale is not None:
         return np.full(asked.shape, float(half_width_in_units("laplace", scale, shares, level)))

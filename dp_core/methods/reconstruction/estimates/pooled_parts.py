@@ -6,7 +6,7 @@ is independent from cell to cell, so the errors of different parts are independe
 observed by every table that contains its columns and by a measured interaction of exactly these
 columns. Each observation has noise of covariance c P on the table over S, where P is the projection
 on the part. For a table of |T| cells with noise variance v, c is v |T| / |S|; for an interaction it
-is s^2 (`Interaction.cell_variance`). So the generalised least-squares estimate of a part is the
+is s^2 (`dp_core.client.interactions`). So the generalised least-squares estimate of a part is the
 mean weighted by 1 / c, with covariance P / (sum of 1 / c). Spread over the cells of K it is divided
 by |K| / |S|, so that the parts add up to a variance in each cell of
 
@@ -31,11 +31,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.currency import NoiseScale
+from dp_core.client.interactions import cell_variance
+from dp_core.client.noise_scale import NoiseScale
+from dp_core.client.released import Measurement, Released, Table, Totals, interactions_of
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Noise
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, Released, Table, Totals, interactions_of
 from dp_core.methods.reconstruction.estimates.area_parts import AreaPart, Told, least_squares
 from dp_core.methods.reconstruction.estimates.consistency import Estimate, estimates
 from dp_core.methods.reconstruction.estimates.raking import margin, others
@@ -349,7 +350,7 @@ def pool(
         _fourth(
             domain,
             [
-                (item.of.clique, item.noise, item.of.cell_variance(item.variance))
+                (item.of.clique, item.noise, cell_variance(item.of, item.variance))
                 for item in interactions
                 if isinstance(item.of, Interaction)
             ],

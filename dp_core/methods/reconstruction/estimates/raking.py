@@ -13,8 +13,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Table
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 MOST_CELLS = 1 << 20

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement, Table, Totals
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Measurement, Table, Totals
 from dp_core.methods.reconstruction.estimates.consistency import (
     Estimate,
     norm_sub,

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.interactions import cell_variance, implied_table
+from dp_core.client.released import Totals
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Totals
 
 
 def beyond(table: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -49,9 +50,9 @@ def interactions_by_clique(
     for item in interactions:
         assert isinstance(item.of, Interaction)
         clique = tuple(name for name in domain.columns if name in item.of.columns)
-        values = item.of.spread(item.values)
+        values = implied_table(item.of, item.values)
         values = values.transpose([item.of.columns.index(name) for name in clique])
-        variance = item.of.cell_variance(item.variance)
+        variance = cell_variance(item.of, item.variance)
         if clique in found:
             before, spread = found[clique]
             weight = spread / (spread + variance)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dp_core.kernel.released import Measurement, Table
+from dp_core.client.released import Measurement, Table
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 

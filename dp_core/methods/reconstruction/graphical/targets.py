@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dp_core.client.interactions import cell_variance
+from dp_core.client.released import Measurement, Table, Totals
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, Table, Totals
 from dp_core.methods.reconstruction.estimates.consistency import (
     column_tables,
     estimates,
@@ -57,7 +58,7 @@ def targets(
     for item in interactions:
         clique = tuple(name for name in domain.columns if name in item.of.clique)
         assert isinstance(item.of, Interaction)
-        noise = item.of.cell_variance(item.variance)
+        noise = cell_variance(item.of, item.variance)
         variance[clique] = 1 / (1 / noise + 1 / variance.get(clique, np.inf))
     if shrink or interactions:
         tables, total = shrunk(

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Answers, Measurement, Released
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.counting_queries import Cells, Parities, Queries
-from dp_core.kernel.released import Answers, Measurement, Released
 from dp_core.methods.reconstruction.estimates.consistency import estimates, whole_rows
 from dp_core.methods.reconstruction.estimates.raking import others
 from dp_core.methods.reconstruction.joint.walsh import parity_mask, walsh

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Answers, Measurement, Released
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.counting_queries import Cells, Parities
-from dp_core.kernel.released import Answers, Measurement, Released
 from dp_core.methods.reconstruction.estimates.raking import others
 from dp_core.methods.reconstruction.joint.dense_answers import in_order
 from dp_core.methods.reconstruction.joint.walsh import even_mass, parity_mask, scale_even

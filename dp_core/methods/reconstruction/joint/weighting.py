@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement, Released
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Measurement, Released
 from dp_core.methods.reconstruction.joint.dense_answers import Questions, gather
 from dp_core.methods.reconstruction.joint.joint_entropy import fit_entropy
 from dp_core.methods.reconstruction.joint.weight_updates import Fact, Updates, facts

@@ -10,9 +10,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Table
 from dp_core.kernel.codes import Codes, code_type
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent
 
 _PATIENCE = 3  # rounds without gain before stopping; one alone may be due to the tables' order

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.linked_columns import MEMBERS, OTHER, LinkedColumns
-from dp_core.kernel.released import Table
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 MOST_RULE_CELLS = 1 << 22

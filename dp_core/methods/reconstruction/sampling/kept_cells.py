@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Released, SparseTable
 from dp_core.errors import StageFailed
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, SparseTable
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 _WHAT_TO_DO = (

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from dp_core.methods.replicates.centred_draws import centred_normals
@@ -24,6 +23,7 @@ from dp_core.methods.replicates.posterior.agreement import with_margins, with_to
 from dp_core.methods.replicates.posterior.column_draws import ColumnDraws, Told
 from dp_core.methods.replicates.posterior.pair_draws import PairPosterior
 from dp_core.methods.replicates.posterior.truncation import Floats, truncated, truncated_variance
+from dp_core.tables.nested_columns import NestedColumns
 
 MOST_UNMEASURED = 1 << 12
 """Most cells of a pair that is drawn if no pair of its small areas was measured."""

@@ -27,8 +27,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from dp_core.client.released import Released, Table
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.released import Released, Table
 from dp_core.methods.prior import PublicPrior
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.reconstruction.estimates.raking import rake
@@ -65,6 +65,7 @@ from dp_core.methods.replicates.posterior.public_predictions import (
 from dp_core.methods.replicates.posterior.shared_predictions import predictions
 from dp_core.methods.replicates.posterior.truncation import Floats
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import cliques_of, levels_within
 
 SETS = 5
 """Default number of sets."""
@@ -163,7 +164,9 @@ class PosteriorTables:
         told, fixed = sums or {}, counts or {}
         nested, columns = domain.nested, dict[str, ColumnDraws]()
         children = (
-            {} if nested is None else {name: nested.children(name) for name in nested.columns[1:]}
+            {}
+            if nested is None
+            else {name: levels_within(nested, name) for name in nested.columns[1:]}
         )
         for name in in_order(nested, domain.columns):
             upper = None if nested is None else nested.above(name)
@@ -501,7 +504,7 @@ def drawn_pairs(domain: Domain, measured: Sequence[Clique]) -> tuple[Clique, ...
         domain: All columns.
         measured: Measured pairs, and possibly other cliques, which are ignored.
     """
-    every = [pair for pair in domain.cliques(2) if is_drawn(domain, pair, measured)]
+    every = [pair for pair in cliques_of(domain, 2) if is_drawn(domain, pair, measured)]
     given = [pair for pair in measured if len(pair) == 2]
     kept: set[Clique] = {*with_pairs_above(domain.nested, given, domain.columns)}
     room = MOST_CELLS - sum(domain.size(pair) for pair in kept)
@@ -521,11 +524,11 @@ def undrawn_pairs(domain: Domain, released: Sequence[Released]) -> tuple[Clique,
         domain: All columns.
         released: Noisy tables and interactions of one measurement.
     """
-    every = domain.cliques(2)
+    every = cliques_of(domain, 2)
     drawn = {*drawn_pairs(domain, _observed_pairs(domain, pool(domain, released)))}
     return tuple(pair for pair in every if pair not in drawn)
 
 
 def _observed_pairs(domain: Domain, pooled: Pooled) -> list[Clique]:
     """Return the pairs about whose dependence some measurement says something."""
-    return [pair for pair in domain.cliques(2) if pooled.precision(pair)]
+    return [pair for pair in cliques_of(domain, 2) if pooled.precision(pair)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dp_core.client.released import Measurement, Released, Totals
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, Released, Totals
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 
 _APART = 4.0

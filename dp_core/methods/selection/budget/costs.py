@@ -11,12 +11,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.interactions import cell_stddev
+from dp_core.client.noise_scale import noise_for, sensitivities
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared, in_shares
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.questions.vetted import asked_in_shares, sensitivities
+from dp_core.kernel.questions.vetted import asked_in_shares
 
 # A pair of p x q levels is measured with its margins if (1 - 1/p)(1 - 1/q) is above `_TABLE_FROM`;
 # a column of p levels, whose margin is the number of records, if 1 - 1/p is above `_COLUMN_FROM`.
@@ -69,7 +71,7 @@ class Costs:
         """Return the standard deviation in records of noise that is drawn in shares of them."""
         shares = self.relation.shares
         _, l1, l2_squared = in_shares(self.relation, (1, l1, l2_squared))
-        return float(self.currency.noise(cost, l1=l1, l2_squared=l2_squared).stddev) / shares
+        return float(noise_for(self.currency, cost, l1=l1, l2_squared=l2_squared).stddev) / shares
 
     def apart(self, sizes: Sequence[int]) -> bool:
         """Return whether columns of these sizes are better measured as an interaction."""
@@ -105,7 +107,7 @@ class Costs:
             asked_in_shares(asked, self.relation)  # refuses what the curator would refuse
             l1, l2_squared = sensitivities(asked, self.relation)
             stddev = self._variance(l1=l1, l2_squared=l2_squared) ** 0.5
-            self._known[key] = float(asked.cell_stddev(stddev) ** 2)
+            self._known[key] = float(cell_stddev(asked, stddev) ** 2)
         return self._known[key]
 
 

@@ -6,18 +6,18 @@ import math
 from fractions import Fraction
 from typing import Literal, Protocol, TypeAlias
 
+from dp_core.client.released import SparseTable
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.extensions import thresholds
-from dp_core.kernel.extensions.thresholds import (
-    StabilityEvent,
-    continuous_threshold,
-    threshold_event,
-)
+from dp_core.kernel.extensions.thresholds import StabilityEvent
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.released import SparseTable
+from dp_core.methods import drawn_answers
+from dp_core.methods.drawn_events import threshold_event
 from dp_core.methods.method_inputs import MethodInputs
+
+Form = Literal["sharp", "text", "algorithm"]
+"""Formula for the threshold of continuous noise; see `continuous_threshold`."""
 
 Threshold: TypeAlias = Literal["least", "text", "algorithm"]
 """`least`: the smallest integer that is valid for the discrete noise. `text`, `algorithm`: the
@@ -116,7 +116,7 @@ def threshold_table(
     least = _least(event, delta, form)
     cells = curator.domain.size(clique)
     room = expected_cells(rows, least, float(delta)) + SPARE_CELLS
-    return thresholds.threshold_table(
+    return drawn_answers.threshold_table(
         curator,
         "measure",
         clique,
@@ -142,3 +142,24 @@ def expected_cells(rows: float, threshold: int, delta: float) -> int:
         delta: Failure probability allowed for the table.
     """
     return math.ceil(rows * min(1.0, 2 / threshold + 2 * math.sqrt(2 * delta)))
+
+
+def continuous_threshold(scale: float, delta: float, form: Form) -> float:
+    """Return the threshold of continuous Laplace noise, records.
+
+    With Laplace noise of scale b a cell of one record reaches t = 1 + b log(c/delta) with
+    probability delta / (2c).
+
+    Args:
+        scale: Scale of the noise, records: sensitivity (2 if a record is replaced) over epsilon.
+        delta: Largest allowed probability that the cell is kept.
+        form: `sharp` (c = 1/2) uses delta exactly. `text` (c = 1) and `algorithm` (c = 2) are the
+            formulas of Li, Karwa, Slavkovic & Steorts (2018), section 2.2 and Algorithm 1; they use
+            a half and a quarter of delta.
+
+    >>> forms = ("algorithm", "text", "sharp")
+    >>> [round(continuous_threshold(4.0, 1e-4, form), 6) for form in forms]
+    [40.61395, 37.841361, 35.068773]
+    """
+    factor = {"sharp": 0.5, "text": 1.0, "algorithm": 2.0}[form]
+    return 1 + scale * math.log(factor / delta)

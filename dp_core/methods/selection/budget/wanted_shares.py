@@ -30,13 +30,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.currency import Currency, NoiseScale
+from dp_core.client.interactions import cell_variance
+from dp_core.client.noise_scale import NoiseScale, noise_for, sensitivities
+from dp_core.client.released import noise_variance
+from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
-from dp_core.kernel.questions.vetted import sensitivities
-from dp_core.kernel.released import noise_variance
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.workload import (
     Told,
@@ -164,12 +165,12 @@ def told_by(selection: Selection, domain: Domain, terms: Terms) -> list[Told]:
         if clique in selection.interactions:
             of = Interaction(clique, domain.project(clique).sizes)
             l1, l2_squared = sensitivities(of, relation)
-            noise = terms.currency.noise(cost, l1=l1, l2_squared=l2_squared)
+            noise = noise_for(terms.currency, cost, l1=l1, l2_squared=l2_squared)
             variance = noise_variance(noise.kind, noise.scale)
-            found.append(Told(clique, of.cell_variance(variance), alone=True))
+            found.append(Told(clique, cell_variance(of, variance), alone=True))
         else:
             l1, l2_squared = count_l1(relation), count_l2_squared(relation)
-            noise = terms.currency.noise(cost, l1=l1, l2_squared=l2_squared)
+            noise = noise_for(terms.currency, cost, l1=l1, l2_squared=l2_squared)
             found.append(Told(clique, noise_variance(noise.kind, noise.scale)))
     return found
 

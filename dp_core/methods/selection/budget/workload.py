@@ -78,7 +78,7 @@ class Told(NamedTuple):
     Attributes:
         clique: Its columns; empty for the number of records.
         variance: Noise variance of a cell, in records squared; of an interaction, s^2 of
-            `Interaction.cell_variance`.
+            `dp_core.client.interactions`.
         alone: Whether only the interaction of the columns was measured.
     """
 

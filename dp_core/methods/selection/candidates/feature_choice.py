@@ -21,7 +21,7 @@ from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
+    from dp_core.client.curator import Curator
 
 _GRID = 1 << 20  # mutual information is rounded to this part of a bit
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.privacy import Neighbours, Stage
-from dp_core.kernel.released import tables_of
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 

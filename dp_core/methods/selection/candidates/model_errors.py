@@ -15,9 +15,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.table_distance import TableDistance
-from dp_core.kernel.released import Measurement
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.workload import shares
 from dp_core.schema.structure.structural_zeros import StructuralZeros

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.extensions.indif import InDif
-from dp_core.kernel.released import Measurement
 from dp_core.methods.selection.budget.dependence import expected_dependence
 from dp_core.methods.selection.selector import Dependences
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import cliques_of
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
+    from dp_core.client.curator import Curator
 
 INDIF = "indif"
 """Step of the dependences of pairs."""
@@ -31,7 +32,7 @@ MOST_CELLS = 2**20
 def pairs_up_to(domain: Domain, max_cells: int = MOST_CELLS) -> tuple[Clique, ...]:
     """Return all pairs of columns with at most `max_cells` cells."""
     sizes = dict(zip(domain.columns, domain.sizes, strict=True))
-    pairs = domain.cliques(2)
+    pairs = cliques_of(domain, 2)
     return tuple((one, two) for one, two in pairs if sizes[one] * sizes[two] <= max_cells)
 
 

@@ -50,7 +50,7 @@ from dp_core.methods.selection.candidates.pairs import (
 from dp_core.methods.selection.selector import Dependences
 
 if TYPE_CHECKING:
-    from dp_core.kernel.curator import Curator
+    from dp_core.client.curator import Curator
 
 
 def joined_columns(domain: Domain, max_cells: int) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ import pytest
 
 from dp_core.analysis.notebook.noisy_tables import NoisyTables
 from dp_core.bundle.reading import Bundle
+from dp_core.client.released import Answers, Measurement, SparseTable, Totals
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.linear_questions import CellCounts, Interaction
-from dp_core.kernel.released import Answers, Measurement, SparseTable, Totals
 from dp_core.metrics.noise_size import half_width
 from dp_core.schema.reading.schema_file import parse_schema
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from dp_core.analysis.query.answering import ask
+from dp_core.client.interactions import steps_of_a_record
+from dp_core.client.released import Totals
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.questions.counting_queries import Parities
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Totals
 from dp_core.metrics.noise_size import half_width
 from tests.dp_core.analysis.query.survey import (
     DOMAIN,
@@ -292,7 +293,7 @@ def test_intervals_cover_the_file_s_own_value(basis, noise):
 def beyond(pair, scale, noise, rng):
     of = Interaction(pair, DOMAIN.project(pair).sizes)
     values = of.of_table(exact(pair))
-    steps = scale * of.unit
+    steps = scale * steps_of_a_record(of)
     values = values + noise_of(noise, steps, values.shape, rng)
     return Totals(of=of, values=values, noise=noise, scale=steps, stage="measure", grant=1)
 

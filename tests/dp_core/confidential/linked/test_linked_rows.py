@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dp_core.confidential.linked.linked_rows import RulesBroken
 from dp_core.errors import SchemaViolation
-from dp_core.kernel.counting.household_rows import from_pair_rows
+from dp_core.tables.linked_records import from_pair_rows
 from tests.linked_frames import household_codes, pair_row_codes
 from tests.schema_texts import FLATS, RAND, read
 

@@ -11,18 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dp_core.accounts.guarantee import theorem_of
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.errors import BudgetRefused
 from dp_core.kernel.cost.covered_choices import COVER, choice_cost, choice_rho, covered
-from dp_core.kernel.cost.currency import Currency, choice_event, choose_currency, largest_limit
-from dp_core.kernel.cost.curves import gaussian_delta
-from dp_core.kernel.extensions.cell_draws import urn_event
-from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, draws_event
-from dp_core.kernel.extensions.thresholds import threshold_event
-from dp_core.kernel.ledger.session import MemorySession
+from dp_core.kernel.cost.currency import Currency, choice_event, largest_limit
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
+from dp_core.methods.drawn_events import draws_event, threshold_event, urn_event
+from dp_core.plan.currency_choice import choose_currency
 from tests.full import examples
+from tests.gaussian_curve import gaussian_delta
 
 BILLIONTH = Fraction(1, 10**9)
 EPSILONS = np.concatenate([np.linspace(-3, 3, 61), np.linspace(-0.2, 0.2, 41)])
@@ -229,7 +230,7 @@ def test_smoothing_is_paid_for():
     mixed, gaussian = (Currency(kind, Fraction(1, 10)) for kind in ("mixed", "gaussian"))
     event = GaussianEvent(Fraction(30), 1)
     assert mixed.cost(event) == gaussian.cost(event) > Currency("zcdp", Fraction(1)).cost(event)
-    assert mixed.theorem != gaussian.theorem
+    assert theorem_of(mixed) != theorem_of(gaussian)
     assert mixed.epsilon(Fraction(1, 100), BILLIONTH) == gaussian.epsilon(
         Fraction(1, 100), BILLIONTH
     )

@@ -7,18 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.kernel.cost.currency import Currency, choose_currency, largest_limit
+from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
-from dp_core.kernel.extensions.column_draws import (
-    LEAST_DRAW,
-    VIRTUAL_PARTS,
-    PerturbedDrawsEvent,
-    draws_event,
-)
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Relation
+from dp_core.methods.drawn_events import LEAST_DRAW, VIRTUAL_PARTS, draws_event
+from dp_core.plan.currency_choice import choose_currency
 
 costs = st.fractions(min_value=Fraction(1, 10**6), max_value=10, max_denominator=10**9)
 scales = st.floats(0.01, 1e9).map(Fraction)

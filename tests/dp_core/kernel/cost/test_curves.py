@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from dp_core.kernel.cost.curves import (
     SMOOTHING,
-    gaussian_delta,
     gaussian_epsilon,
     gaussian_limit,
     zcdp_epsilon,
     zcdp_limit,
 )
 from tests.full import some
+from tests.gaussian_curve import gaussian_delta
 
 PER_SQUARE = Fraction(1, 48842**2)
 

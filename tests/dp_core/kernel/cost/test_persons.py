@@ -7,30 +7,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.client.noise_scale import sensitivities
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_bounds, of_unit
-from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, urn_event
-from dp_core.kernel.extensions.column_draws import (
-    PerturbedDrawsEvent,
-    differing_draws,
-    drawn_asks,
-    draws_event,
-)
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, differing_draws, drawn_asks
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.mutual_information import MutualInformation
-from dp_core.kernel.extensions.thresholds import (
-    StabilityEvent,
-    kept_by_chance,
-    survival,
-    threshold_event,
-)
+from dp_core.kernel.extensions.thresholds import StabilityEvent, kept_by_chance
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.privacy import MOST_ROWS, Relation
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.linear_questions import CellSums
 from dp_core.kernel.questions.query_scores import QueryCounts
-from dp_core.kernel.questions.vetted import bounds, sensitivities
+from dp_core.kernel.questions.vetted import bounds
+from dp_core.methods.drawn_events import draws_event, threshold_event, urn_event
 
 KS = (1, 2, 5)
 
@@ -148,7 +140,9 @@ def test_a_threshold_of_one_row_is_what_it_was():
     for scale, threshold in ((Fraction(4), 35), (Fraction(1, 3), 2), (Fraction(77, 5), 300)):
         event = StabilityEvent(scale, 1, threshold)
         assert (
-            event.own_delta() == survival(scale, threshold) == kept_by_chance(scale, threshold, 1)
+            event.own_delta()
+            == kept_by_chance(scale, threshold, 1)
+            == kept_by_chance(scale, threshold, 1)
         )
         assert "rows" not in event.to_json()
     with pytest.raises(ValueError, match="at least 3, not 2"):
@@ -212,7 +206,7 @@ def test_the_delta_of_one_row_would_not_cover_a_person():
     # All a person's rows in cells of their own: 0 of them are on the other file.
     p, q = ratios(2.0, 6, (1, 1, 1), (0, 0, 0))
     excess = np.maximum(p - math.exp(3 / 2.0) * q, 0).sum()
-    assert float(survival(Fraction(2), 6)) < 0.5 * excess
+    assert float(kept_by_chance(Fraction(2), 6, 1)) < 0.5 * excess
     assert excess <= float(kept_by_chance(Fraction(2), 6, 3))
 
 

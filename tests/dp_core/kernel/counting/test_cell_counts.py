@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from dp_core.kernel.codes import stored_type
 from dp_core.kernel.counting import cell_counts
-from dp_core.kernel.counting.cell_counts import count_codes, count_tables, plan_tables
+from dp_core.kernel.counting.cell_counts import TablePlan, count_tables
+from dp_core.tables import table_plan
+from dp_core.tables.table_plan import count_codes, parts_of, plan_tables
 
 
 @st.composite
@@ -109,7 +111,7 @@ def shared_plainly(sizes, cliques):
     while lacking := [c for c in asked if not any({*c} <= {*table} for table in tables)]:
         table = [*lacking[0]]
         while True:
-            room = cell_counts.GROUP_CELLS // math.prod(sizes[axis] for axis in table)
+            room = table_plan.GROUP_CELLS // math.prod(sizes[axis] for axis in table)
             gains = {
                 axis: sum({*c} - {*table} == {axis} for c in lacking) / (np.log2(size) + 0.01)
                 for axis, size in enumerate(sizes)
@@ -130,7 +132,7 @@ def test_parts_of_a_plan_together_count_every_clique(most):
     columns = [rng.integers(0, size, 200, np.uint8) for size in sizes]
     cliques = ((), *itertools.combinations(range(8), 2), (5, 1, 7))
     plan = plan_tables(sizes, cliques)
-    parts = list(plan.parts(most))
+    parts = list(parts_of(plan, most))
     assert sum(part.cells for part in parts) == plan.cells
     assert all(part.cells <= most or len(part.tables) == 1 for part in parts)
     found = {
@@ -170,6 +172,15 @@ def test_cliques_too_large_or_repeated_are_refused():
         plan_tables((2**16, 2**16), ((0, 1),))
     with pytest.raises(ValueError, match="repeats"):
         plan_tables((2, 2), ((1, 1),))
+
+
+@pytest.mark.parametrize(
+    ("cliques", "tables", "chosen"),
+    [(((0, 1),), ((0,),), (0,)), (((0,),), ((0, 0),), (0,)), (((0,),), ((0, 2),), (0,))],
+)
+def test_a_plan_whose_tables_do_not_contain_its_cliques_once_is_refused(cliques, tables, chosen):
+    with pytest.raises(ValueError, match="clique"):
+        TablePlan((2, 2), cliques, tables, chosen)
 
 
 def test_the_largest_clique_allowed_is_planned():

@@ -8,6 +8,7 @@ import pytest
 from dp_core.kernel.codes import code_type, stored_type
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
+from dp_core.tables.cliques import row_bytes
 
 WIDE = Domain(("area", "a"), (70_000, 3))
 
@@ -51,4 +52,4 @@ def test_a_narrow_domain_takes_its_own_type_and_a_part_of_a_wide_table():
 def test_the_bytes_of_a_record_are_those_of_its_array():
     for domain in (WIDE, WIDE.project(("a",)), Domain((), ())):
         codes = np.zeros((len(domain), 7), domain.code_type)
-        assert domain.row_bytes * 7 == codes.nbytes
+        assert row_bytes(domain) * 7 == codes.nbytes

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 
 from dp_core.kernel.counting import household_rows
-from dp_core.kernel.counting.cell_counts import count_codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
+from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import LinkedColumns
+from dp_core.tables.linked_records import from_pair_rows
+from dp_core.tables.table_plan import count_codes
 from tests.dp_core.schema.linked.households import PEOPLE, files, tables, wide
 
 
@@ -27,7 +28,7 @@ def one_by_one(linked, rows):
         pairs = list(itertools.permutations(members, 2))
         if size < 2:
             pairs = [((members or [nobody])[0], no_other)]
-        found += [(*home, linked.code_of(size), *one, *two) for one, two in pairs]
+        found += [(*home, linked.sizes.index(size), *one, *two) for one, two in pairs]
     return found
 
 

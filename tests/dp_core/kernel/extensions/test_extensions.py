@@ -13,8 +13,8 @@ from dp_core.kernel.questions.vetted import VETTED, kind_of
 
 PROGRAM = """
 import sys
-from dp_core.kernel import curator, document
-from dp_core.kernel.ledger import audit, rules
+from dp_core.kernel import document, kernel, requests
+from dp_core.kernel.ledger import rules
 from dp_core.kernel.mechanisms import event_reading
 from dp_core.kernel.questions import vetted
 print(*[name for name in sys.modules if name.startswith("dp_core.kernel.extensions.")])

@@ -5,16 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.guarantee import implied, theorem_of, tightest
+from dp_core.accounts.requested import Privacy
 from dp_core.kernel.cost.currency import Currency, largest_limit
-from dp_core.kernel.cost.guarantee import implied, tightest
-from dp_core.kernel.extensions.thresholds import (
-    StabilityEvent,
-    kept_by_chance,
-    survival,
-    threshold_for,
-)
+from dp_core.kernel.extensions.thresholds import StabilityEvent, kept_by_chance
 from dp_core.kernel.mechanisms.event_reading import event_from_json
-from dp_core.kernel.privacy import Privacy
+from dp_core.methods.drawn_events import threshold_for
 
 MICRO = Fraction(1, 10**6)
 
@@ -24,7 +20,7 @@ MICRO = Fraction(1, 10**6)
 def test_the_probability_is_that_of_the_noise_rounded_up(scale, threshold):
     alpha = math.exp(-1 / scale)
     true = alpha ** (threshold - 1) / (1 + alpha)
-    found = survival(scale, threshold)
+    found = kept_by_chance(scale, threshold, 1)
     assert float(found) == pytest.approx(true, rel=1e-12)
     assert len(str(found.numerator)) < 40 or threshold > 100
     # The sum over the noise itself: 1 + Z >= threshold.
@@ -39,7 +35,7 @@ def test_rounding_is_up_and_small():
             context.prec = 120
             rate = Decimal(scale.denominator) / scale.numerator
             true = Fraction((-(threshold - 1) * rate).exp() / (1 + (-rate).exp()))
-        assert true <= survival(scale, threshold) <= true * (1 + Fraction(1, 10**18))
+        assert true <= kept_by_chance(scale, threshold, 1) <= true * (1 + Fraction(1, 10**18))
 
 
 @pytest.mark.parametrize("delta", ["1/3", "1e-4", "1e-6", "1e-15", "1e-400"])
@@ -64,17 +60,17 @@ def test_what_there_is_no_threshold_for_is_refused():
         with pytest.raises(ValueError, match="threshold needs"):
             threshold_for(Fraction(scale), Fraction(delta))
     with pytest.raises(ValueError, match="at least 1"):
-        survival(Fraction(1), 0)
+        kept_by_chance(Fraction(1), 0, 1)
     with pytest.raises(ValueError, match="at least 1"):
         StabilityEvent(Fraction(1), 1, 0)
-    assert survival(Fraction(1, 10**9), 10**9) > 0
+    assert kept_by_chance(Fraction(1, 10**9), 10**9, 1) > 0
 
 
 def test_the_event_tells_its_costs():
     event = StabilityEvent(Fraction(4), 2, 36)
     assert event.epsilon() == Fraction(1, 2)
     assert event.rho() == Fraction(1, 8)
-    assert event.own_delta() == survival(Fraction(4), 36)
+    assert event.own_delta() == kept_by_chance(Fraction(4), 36, 1)
     assert event_from_json(event.to_json()) == event
     with pytest.raises(ValueError, match="does not define"):
         event_from_json({**event.to_json(), "more": 1})
@@ -119,4 +115,4 @@ def test_a_release_with_a_threshold_is_stated_with_its_delta():
     assert (stated.epsilon, stated.delta) == (1, MICRO)
     assert stated == implied(currency, privacy)
     assert "thresholds" in stated.theorem
-    assert "thresholds" not in Currency("pure", Fraction(1)).theorem
+    assert "thresholds" not in theorem_of(Currency("pure", Fraction(1)))

@@ -7,19 +7,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BudgetRefused
-from dp_core.kernel.cost.currency import Currency, threshold_currency
+from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.sparse_cells import read_sparse_result
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions import thresholds
-from dp_core.kernel.extensions.thresholds import StabilityEvent, threshold_event, threshold_table
+from dp_core.kernel.extensions.thresholds import StabilityEvent
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
 from dp_core.kernel.mechanisms.grant import Grant, Step
+from dp_core.methods.drawn_answers import read_sparse_result, threshold_table
+from dp_core.methods.drawn_events import threshold_event
+from dp_core.plan.currency_choice import threshold_currency
 
 SIZES = (300, 400, 500, 600, 700, 800, 900, 1000)
 WIDE = Domain(tuple("abcdefgh"), SIZES)

@@ -19,7 +19,7 @@ def tables():
 @pytest.mark.parametrize("processors", [1, 3])
 @pytest.mark.parametrize("number", [3, len(SHAPES)])
 def test_every_cell_is_perturbed_once_by_its_own_grant(monkeypatch, processors, number):
-    monkeypatch.setattr(threaded_noise.os, "sched_getaffinity", lambda _: range(processors))
+    monkeypatch.setattr(threaded_noise, "threads", lambda: processors)
     exact = [np.asarray(table)[::-1] if np.ndim(table) else table for table in tables()[:number]]
     sizes = []
 
@@ -36,7 +36,7 @@ def test_every_cell_is_perturbed_once_by_its_own_grant(monkeypatch, processors, 
 
 
 def test_few_cells_need_no_threads(monkeypatch):
-    monkeypatch.setattr(threaded_noise.os, "sched_getaffinity", lambda _: range(4))
+    monkeypatch.setattr(threaded_noise, "threads", lambda: 4)
     seen = set()
 
     def perturb(cells, _grant):
@@ -50,7 +50,7 @@ def test_few_cells_need_no_threads(monkeypatch):
 
 
 def test_of_a_draw_that_fails_nothing_is_returned(monkeypatch):
-    monkeypatch.setattr(threaded_noise.os, "sched_getaffinity", lambda _: range(2))
+    monkeypatch.setattr(threaded_noise, "threads", lambda: 2)
 
     def perturb(cells, grant):
         if grant == 1:

@@ -7,12 +7,13 @@ import json
 
 import numpy as np
 
+from dp_core.client.noise_scale import sensitivities
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.questions.vetted import required, sensitivities
+from dp_core.kernel.questions.vetted import required
 
 RELATIONS = ("add-remove", "replace-one")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import tracemalloc
 from fractions import Fraction
 from math import prod, sqrt
@@ -10,19 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.accounts.losses import MOST_MOVED, loss_of
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.interactions import cell_stddev, cell_variance, implied_table, steps_of_a_record
+from dp_core.client.noise_scale import noise_for
+from dp_core.client.released import Measurement, interactions_of, kind_of
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.losses import MOST_MOVED, loss_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import LARGEST, MOST_ENTRIES, CellCounts, Interaction
 from dp_core.kernel.questions.vetted import bounds
-from dp_core.kernel.released import Measurement, interactions_of, kind_of
 from dp_core.kernel.step_names import interaction_step, table_step
 from tests.measured import noisy_sums
 
@@ -72,7 +75,7 @@ def test_the_sensitivity_of_many_codes_takes_little_memory():
 @given(SIZES, st.integers(0, 2**32))
 def test_entries_are_the_products_of_the_table_and_the_contrasts(sizes, seed):
     of = of_sizes(sizes)
-    counts = np.random.default_rng(seed).integers(0, 2**29 // of.cells, of.sizes)
+    counts = np.random.default_rng(seed).integers(0, 2**29 // math.prod(of.sizes), of.sizes)
     found = of.of_table(counts)
     assert found.shape == (of.length,)
     np.testing.assert_array_equal(found, coefficients(sizes) @ counts.ravel())
@@ -84,7 +87,7 @@ def test_entries_are_the_products_of_the_table_and_the_contrasts(sizes, seed):
 def test_what_exact_entries_stand_for_is_orthogonal_to_every_margin(sizes, seed):
     of = of_sizes(sizes)
     counts = np.random.default_rng(seed).integers(0, 1000, of.sizes)
-    found = of.spread(of.of_table(counts))
+    found = implied_table(of, of.of_table(counts))
     assert found.shape == of.sizes
     np.testing.assert_allclose(found.ravel(), projection(sizes) @ counts.ravel(), atol=1e-9)
     for axis in range(len(sizes)):
@@ -95,8 +98,8 @@ def test_what_exact_entries_stand_for_is_orthogonal_to_every_margin(sizes, seed)
 def test_the_noise_of_a_spread_is_that_of_a_whole_table_beyond_its_margins(sizes):
     """Its covariance is that of the projection, but for the rounding of the weights."""
     of = of_sizes(sizes)
-    each = np.stack([of.spread(entry).ravel() for entry in np.eye(of.length)])
-    covariance = each.T @ each / of.cell_variance(1.0)
+    each = np.stack([implied_table(of, entry).ravel() for entry in np.eye(of.length)])
+    covariance = each.T @ each / cell_variance(of, 1.0)
     found = np.linalg.eigvalsh(covariance)[-of.length :]
     assert abs(found - 1).max() < 2 * sum(size > 2 for size in sizes) / 64 + 1e-9
     np.testing.assert_allclose(projection(sizes) @ covariance, covariance, atol=1e-9)
@@ -105,10 +108,10 @@ def test_the_noise_of_a_spread_is_that_of_a_whole_table_beyond_its_margins(sizes
 @given(SIZES)
 def test_the_noise_of_a_cell_of_a_spread_has_the_stated_size(sizes):
     of = of_sizes(sizes)
-    each = np.stack([of.spread(entry).ravel() for entry in np.eye(of.length)])
+    each = np.stack([implied_table(of, entry).ravel() for entry in np.eye(of.length)])
     found = sqrt(np.square(each).sum(axis=0).mean())
     off = 2 * sum(size > 2 for size in sizes) / 64 + 1e-9
-    assert of.cell_stddev(1.0) == pytest.approx(found, rel=off)
+    assert cell_stddev(of, 1.0) == pytest.approx(found, rel=off)
 
 
 @given(SIZES)
@@ -130,18 +133,20 @@ def test_the_cost_is_the_part_of_a_record_that_the_margins_do_not_see(sizes):
     part = prod(1 - 1 / size for size in sizes)
     replaced = 2 * part * min(sizes) / (min(sizes) - 1)
     off = 0.02 if len(sizes) < 3 else 0.1
-    assert of.l2_squared("add-remove") / of.unit**2 == pytest.approx(part, rel=off)
-    assert of.l2_squared("replace-one") / of.unit**2 == pytest.approx(replaced, rel=off)
+    assert of.l2_squared("add-remove") / steps_of_a_record(of) ** 2 == pytest.approx(part, rel=off)
+    assert of.l2_squared("replace-one") / steps_of_a_record(of) ** 2 == pytest.approx(
+        replaced, rel=off
+    )
 
 
 def test_of_a_table_of_two_by_two_a_quarter_of_the_variance_is_left():
     currency = Currency("zcdp", Fraction(1, 2))
     of = of_sizes((2, 2))
-    noise = currency.noise(
-        currency.limit, l1=of.l1("add-remove"), l2_squared=of.l2_squared("add-remove")
+    noise = noise_for(
+        currency, currency.limit, l1=of.l1("add-remove"), l2_squared=of.l2_squared("add-remove")
     )
-    table = currency.noise(currency.limit, l1=1, l2_squared=1)
-    assert of.cell_variance(noise.scale**2) == pytest.approx(table.scale**2 / 4)
+    table = noise_for(currency, currency.limit, l1=1, l2_squared=1)
+    assert cell_variance(of, noise.scale**2) == pytest.approx(table.scale**2 / 4)
 
 
 @pytest.mark.parametrize("sizes", [(2,), (60_000,), (600, 700), (63, 63, 63), (2,) * 16])
@@ -154,7 +159,7 @@ def test_the_largest_file_fits(sizes):
         counts[corner] = 1
         one = of.of_table(counts)
         assert np.abs(one).max() <= LARGEST
-        if of.cells > 100_000 and records > 2**29:
+        if math.prod(of.sizes) > 100_000 and records > 2**29:
             continue  # Python's whole numbers take seconds
         counts[corner] = records
         expected = np.clip(one.astype(object) * records, -(2**62), 2**62)
@@ -307,8 +312,8 @@ def test_the_loss_of_an_event_covers_every_change_within_its_sensitivity(neighbo
 
 
 def test_a_record_moves_no_more_entries_than_the_accounting_has_room_for(monkeypatch):
+    from dp_core.accounts.account_curve import CELLS_OF_A_CHARGE
     from dp_core.kernel import requests as requests_module
-    from dp_core.kernel.cost.account_curve import CELLS_OF_A_CHARGE
     from dp_core.kernel.cost.curves import MOST_CELLS
     from dp_core.plan.reading.spec_file import MAX_SETS
 

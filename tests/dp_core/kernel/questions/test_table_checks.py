@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.client.noise_scale import sensitivities
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.table_checks import TableChecks
-from dp_core.kernel.questions.vetted import rebuilt, required, sensitivities
+from dp_core.kernel.questions.vetted import rebuilt, required
 from tests.dp_core.kernel.questions.neighbours import (
     RELATIONS,
     all_tables,

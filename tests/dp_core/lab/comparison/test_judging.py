@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
+from dp_core.client.released import Records, SparseTable
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Records, SparseTable
 from dp_core.lab.comparison.judging import Task, judge, noisy_numbers, seen_by_classifiers, split
 from dp_core.lab.field_scores.code_values import resample
 from tests.measured import noisy_table

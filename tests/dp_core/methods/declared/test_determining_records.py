@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dp_core.client.released import Totals
 from dp_core.inference.formulas.declared_analysis import declared_analysis
 from dp_core.kernel.questions.regressions.shortened import LONGEST, Scores, SecondMoments
-from dp_core.kernel.released import Totals
 from dp_core.methods.declared.declared_answers import declared_fits
 from dp_core.methods.declared.declared_moments import Moments, features_of
 from dp_core.methods.declared.declared_regression import DeclaredRegression

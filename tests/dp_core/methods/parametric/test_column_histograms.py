@@ -13,7 +13,7 @@ from dp_core.kernel.questions.linear_questions import GRID, BinnedCounts, Cosine
 from dp_core.methods import registry
 from dp_core.methods.parametric import efpa, p_hp
 from dp_core.methods.parametric.column_histograms import estimate_tree
-from dp_core.methods.parametric.efpa import Efpa, without_noisy_coefficients
+from dp_core.methods.parametric.efpa import Efpa, kept_histogram, without_noisy_coefficients
 from dp_core.methods.parametric.hierarchical_histogram import HierarchicalHistogram
 from dp_core.methods.parametric.noise_first import merge_runs
 from dp_core.methods.parametric.p_hp import PHPartition
@@ -273,7 +273,7 @@ def test_few_coefficients_are_more_exact_than_coefficients_of_counts_and_these_t
         sums = asked.total(cells, SMOOTH) + rng.laplace(0, 4 * GRID, 4)
         counts = SMOOTH + rng.laplace(0, 1, 512)
         for place, each in enumerate(
-            (asked.histogram(sums), without_noisy_coefficients(counts, 2.0), counts)
+            (kept_histogram(asked, sums), without_noisy_coefficients(counts, 2.0), counts)
         ):
             found[place] += np.square(each - COSINE).mean()
     assert found[0] < 0.7 * found[1]

@@ -7,9 +7,8 @@ import pytest
 
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.questions.linear_questions import MOST_BOXES
 from dp_core.methods.parametric import dpcube
-from dp_core.methods.parametric.dpcube import DPCube, partition
+from dp_core.methods.parametric.dpcube import MOST_BOXES, DPCube, partition
 from dp_core.schema.variables import Variable, Variables
 from tests.memory_measurement import EXACT, NONE, measure_in_memory
 

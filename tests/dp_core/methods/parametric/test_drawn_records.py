@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.released import Records
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
-from dp_core.kernel.released import Records
 from dp_core.methods.parametric import drawn_records
 from dp_core.methods.parametric.beta_binomial import BetaBinomial
 from dp_core.methods.parametric.drawn_records import edges_of, number_of_cells

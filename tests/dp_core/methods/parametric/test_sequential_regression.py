@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.client.released import Measurement
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.released import Measurement
 from dp_core.methods.parametric.regressions import functional_mechanism
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables

@@ -7,15 +7,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
+from dp_core.client.interactions import implied_table
+from dp_core.client.noise_scale import sensitivities
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import BinnedCounts
-from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer
 from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.two_cells import counts_of, difference
@@ -55,7 +56,7 @@ def test_one_count_is_asked_at_the_whole_budget_and_half_of_the_table_s_scale(me
     table = BinnedCounts(columns=("x",), sizes=(2,), edges=(None,))
     l1_of_table, _ = sensitivities(table, Relation("replace-one"))
     # The noise of one count, which is half the difference, in records.
-    scale = found.of.spread(np.array([found.scale])).ravel()[0]
+    scale = implied_table(found.of, np.array([found.scale])).ravel()[0]
     assert abs(scale) == pytest.approx(1.0)
     assert l1_of_table == 2  # so the table has scale 2 on each of its counts
     assert counts_of((found,), 100).sum() == pytest.approx(100)

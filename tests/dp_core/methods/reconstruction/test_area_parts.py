@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy.linalg import null_space
 
+from dp_core.client.interactions import cell_variance, implied_table, steps_of_a_record
+from dp_core.client.released import Measurement, Totals
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.reconstruction.estimates import functional_noise
 from dp_core.methods.reconstruction.estimates.functional_noise import (
     cells,
@@ -29,6 +29,7 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import (
 )
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
+from dp_core.tables.nested_columns import NestedColumns
 
 COUNTIES, REGIONS = (0, 0, 0, 1, 2, 2, 3, 3), (0, 0, 0, 1)
 NESTED = NestedColumns(("region", "county", "district"), (REGIONS, COUNTIES))
@@ -76,7 +77,9 @@ def table(clique, stddev, noise="gaussian", shift=0):
 def interaction(clique, stddev, noise="gaussian"):
     of = Interaction(ordered(clique), DOMAIN.project(ordered(clique)).sizes)
     values = of.of_table(table(clique, 1.0, shift=3).values)
-    return Totals(of, values, noise=noise, scale=stddev * of.unit, stage="measure", grant=1)
+    return Totals(
+        of, values, noise=noise, scale=stddev * steps_of_a_record(of), stage="measure", grant=1
+    )
 
 
 def least_squares(items, asked, rows=None, county=None):
@@ -91,10 +94,10 @@ def least_squares(items, asked, rows=None, county=None):
         if isinstance(item, Measurement):
             told.append((seen(item.clique), item.values.ravel(), item.variance))
             continue
-        matrix, values = seen(item.of.columns), item.of.spread(item.values)
+        matrix, values = seen(item.of.columns), implied_table(item.of, item.values)
         each = matrix.T.reshape(-1, *item.of.sizes)
         matrix = np.stack([beyond(one) for one in each]).reshape(size, -1).T
-        told.append((matrix, values.ravel(), item.of.cell_variance(item.variance)))
+        told.append((matrix, values.ravel(), cell_variance(item.of, item.variance)))
     whole = np.vstack([matrix @ free / math.sqrt(variance) for matrix, _, variance in told])
     left = np.concatenate(
         [(values - matrix @ base) / math.sqrt(variance) for matrix, values, variance in told]

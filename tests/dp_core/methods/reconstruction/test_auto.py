@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.client.interactions import steps_of_a_record
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods import registry
@@ -48,7 +49,9 @@ def test_a_rule_over_many_columns_counts_among_what_the_model_has_to_hold():
 def test_a_model_is_restored_by_the_method_that_made_it(domain, kind):
     released = tables_of(domain, list(itertools.combinations("abcde", 2)))
     of = Interaction(("a", "b"), domain.sizes[:2])
-    released.append(noisy_sums(of, np.zeros(of.length, dtype=np.int64), scale=of.unit, grant=2))
+    released.append(
+        noisy_sums(of, np.zeros(of.length, dtype=np.int64), scale=steps_of_a_record(of), grant=2)
+    )
     method = AutoReconstruction()
     model = fitted(domain, released)
     again = method.restore(domain, model.tables, rows=model.rows, zeros=NONE, released=released)
@@ -79,7 +82,9 @@ def test_what_was_measured_beyond_its_margins_counts_among_what_the_model_has_to
     for pair in itertools.combinations("abcde", 2):
         of = Interaction(pair, LARGE.project(pair).sizes)
         values = np.zeros(of.length, dtype=np.int64)
-        released.append(noisy_sums(of, values, scale=of.unit, grant=len(released) + 1))
+        released.append(
+            noisy_sums(of, values, scale=steps_of_a_record(of), grant=len(released) + 1)
+        )
     assert isinstance(fitted(LARGE, released), GumModel)
 
 

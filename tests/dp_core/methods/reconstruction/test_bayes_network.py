@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.bayes_network import (
     BayesNetwork,
     BayesNetworkModel,

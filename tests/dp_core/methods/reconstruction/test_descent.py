@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.kernels import descent
 from dp_core.methods.reconstruction.kernels.descent import Gaps, descend
 from tests.full import at_full_size

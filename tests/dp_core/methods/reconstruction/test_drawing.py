@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Table
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.structure.structural_zeros import StructuralZeros

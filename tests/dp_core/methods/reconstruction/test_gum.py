@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction import gum
 from dp_core.methods.reconstruction.gum import Gum, rule_cliques, rule_tables
 from dp_core.methods.reconstruction.kernels.record_moves import Targets, start, update, whole

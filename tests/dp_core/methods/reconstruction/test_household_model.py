@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dp_core.client.released import Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
+from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import MEMBERS
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.kernels import member_copies
 from dp_core.methods.reconstruction.kernels.member_moves import add_members, move_members
 from dp_core.methods.reconstruction.linked import household_model
@@ -28,6 +28,8 @@ from dp_core.methods.reconstruction.linked.member_targets import MemberTargets
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.structure.member_rules import MemberRule, broken_households
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.cliques import cliques_of
+from dp_core.tables.linked_records import from_pair_rows
 
 LINKED = LinkedTables(
     households="homes",
@@ -73,7 +75,7 @@ def exact_tables(rows: HouseholdRows) -> tuple[Table, ...]:
     """Return the exact tables of all columns and of all pairs that a method may choose."""
     return tuple(
         table(rows, clique)
-        for clique in (*((name,) for name in DOMAIN.columns), *DOMAIN.cliques(2))
+        for clique in (*((name,) for name in DOMAIN.columns), *cliques_of(DOMAIN, 2))
     )
 
 
@@ -90,7 +92,7 @@ def test_exact_tables_of_all_four_kinds_are_matched():
     drawn = from_pair_rows(LINKED, fitted(real).sample(3000, rng=np.random.default_rng(2)))
 
     assert drawn.sizes.size == 3000
-    for clique in DOMAIN.cliques(2):
+    for clique in cliques_of(DOMAIN, 2):
         assert distance(table(real, clique), table(drawn, clique)) < 0.01
 
 
@@ -122,7 +124,7 @@ def with_vacant(number: int = 3000) -> HouseholdRows:
 
 
 def vacant_tables(rows: HouseholdRows) -> dict[tuple[str, ...], Table]:
-    cliques = (*((name,) for name in VACANT.columns), *VACANT.cliques(2))
+    cliques = (*((name,) for name in VACANT.columns), *cliques_of(VACANT, 2))
     return {clique: table(rows, clique, VACANT) for clique in cliques}
 
 
@@ -135,7 +137,7 @@ def test_households_without_members_are_drawn_and_the_tables_of_the_others_are_m
 
     assert not VACANT_ZEROS.violations(data).any()
     assert (drawn.sizes == 0).sum() == (real.sizes == 0).sum() == 750
-    for clique in VACANT.cliques(2):
+    for clique in cliques_of(VACANT, 2):
         assert distance(tables[clique], table(drawn, clique, VACANT)) < 0.01
 
 
@@ -262,7 +264,7 @@ def test_rules_that_tie_three_columns_of_a_child_leave_the_fitted_number_of_chil
     child = (plain.numbers > 1) & (rng.random(plain.numbers.size) < 0.15)
     persons = np.where(child, 0, rng.integers(1, 3, (3, child.size))).astype(np.uint16)
     real = HouseholdRows(plain.households, plain.sizes, persons)
-    cliques = (*((name,) for name in whole.columns), *whole.cliques(2))
+    cliques = (*((name,) for name in whole.columns), *cliques_of(whole, 2))
     tables = {clique: table(real, clique, whole) for clique in cliques}
     model = HouseholdModel(whole, tuple(tables.values()), 2000, zeros)
     drawn = from_pair_rows(linked, model.sample(2000, rng=np.random.default_rng(2)))
@@ -314,7 +316,7 @@ def test_every_household_obeys_the_rules_that_count_its_members():
     drawn = from_pair_rows(LINKED, model.sample(3000, rng=np.random.default_rng(2)))
 
     assert not broken_rules(drawn)
-    for clique in DOMAIN.cliques(2):
+    for clique in cliques_of(DOMAIN, 2):
         assert distance(table(real, clique), table(drawn, clique)) < 0.01
     # Without the rules the same tables do not imply them.
     free = HouseholdModel(DOMAIN, tables, 3000, NO_ZEROS)
@@ -451,7 +453,7 @@ def test_a_table_that_was_not_fitted_cannot_be_given():
 
 
 def test_no_clique_repeats_another_in_the_other_member():
-    pairs = list(DOMAIN.cliques(2))
+    pairs = list(cliques_of(DOMAIN, 2))
     own = (*LINKED.household_columns, MEMBERS, *LINKED.person_columns)
 
     assert [pair for pair in pairs if pair[1] not in LINKED.others] == [

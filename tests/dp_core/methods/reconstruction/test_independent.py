@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction import independent
 from dp_core.methods.reconstruction.independent import Independent
 from dp_core.methods.reconstruction.kernels.alias import AliasTable

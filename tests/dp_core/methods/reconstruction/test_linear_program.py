@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from benchmarks.papers.contingency_tables import contingency_table
+from dp_core.client.released import Answers
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.counting_queries import Cells, Parities
-from dp_core.kernel.released import Answers
 from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.linear_program import LinearProgram
 from dp_core.methods.selection.mwem import parities

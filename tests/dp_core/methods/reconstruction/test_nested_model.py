@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from dp_core.client.released import Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
+from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import MEMBERS, LinkedColumns
-from dp_core.kernel.counting.nested_columns import NestedColumns
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.nested_model import (
     NestedModel,
     drawn_column,
@@ -23,6 +22,9 @@ from dp_core.methods.reconstruction.nested_model import (
 )
 from dp_core.methods.reconstruction.reconstructor import FittedTables
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.cliques import cliques_of, levels_within
+from dp_core.tables.linked_records import from_pair_rows
+from dp_core.tables.nested_columns import NestedColumns
 
 COUNTY_OF, REGION_OF = (1, 0, 1, 2, 2, 2), (0, 1, 0)
 NESTED = NestedColumns(("region", "county", "district"), (REGION_OF, COUNTY_OF))
@@ -81,7 +83,7 @@ def test_areas_that_were_not_drawn_get_their_share_within_a_record():
     for seed in range(20):
         found = model("county").sample(431, rng=np.random.default_rng(seed))
         numbers = np.bincount(found.column("district"), minlength=6)
-        for county, block in enumerate(NESTED.children("district")):
+        for county, block in enumerate(levels_within(NESTED, "district")):
             records = (found.column("county") == county).sum()
             expected = records * shares[block] / shares[block].sum()
             assert np.abs(numbers[block] - expected).max() < 1 + 1e-9
@@ -93,7 +95,7 @@ def test_areas_without_known_records_share_evenly():
     )
     found = model("county", tables=empty).sample(600, rng=np.random.default_rng(3))
     numbers = np.bincount(found.column("district"), minlength=6)
-    for block in NESTED.children("district"):
+    for block in levels_within(NESTED, "district"):
         assert np.ptp(numbers[block]) <= 1
 
 
@@ -187,7 +189,7 @@ def test_a_household_stays_in_one_area_if_a_rule_moves_it():
 
 
 def test_records_are_drawn_with_the_smallest_areas_that_have_all_tables():
-    pairs = [table(pair) for pair in DOMAIN.cliques(2)]
+    pairs = [table(pair) for pair in cliques_of(DOMAIN, 2)]
     assert drawn_column(DOMAIN, pairs) == "district"
     left = [each for each in pairs if each.clique != ("district", "age")]
     assert drawn_column(DOMAIN, left) == "county"
@@ -196,7 +198,7 @@ def test_records_are_drawn_with_the_smallest_areas_that_have_all_tables():
 
 def test_the_inner_model_has_one_of_the_levels():
     zeros = StructuralZeros((rule((0,), (0,)), Rule(("sex", "age"), ((0,), (0,)), "other")))
-    every = (*ONES, *(table(pair) for pair in DOMAIN.cliques(2)))
+    every = (*ONES, *(table(pair) for pair in cliques_of(DOMAIN, 2)))
     fitted = FittedTables(DOMAIN, every, 100, zeros)
     inner = inner_model(fitted, "county")
     assert inner.domain.columns == ("sex", "county", "age")

@@ -8,9 +8,10 @@ import math
 import numpy as np
 import pytest
 
+from dp_core.client.interactions import cell_variance, implied_table, steps_of_a_record
+from dp_core.client.released import Measurement, Totals
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Measurement, Totals
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from tests.measured import noisy_table
@@ -30,7 +31,13 @@ def interaction(clique, stddev, noise="gaussian"):
     of = Interaction(clique, DOMAIN.project(clique).sizes)
     values = of.of_table(np.random.default_rng(9).integers(0, 900, of.sizes))
     return Totals(
-        of, values, noise=noise, scale=stddev * of.unit, stage="measure", replicate=0, grant=1
+        of,
+        values,
+        noise=noise,
+        scale=stddev * steps_of_a_record(of),
+        stage="measure",
+        replicate=0,
+        grant=1,
     )
 
 
@@ -50,11 +57,11 @@ def least_squares(items, clique):
         if isinstance(item, Measurement):
             seen, values, variance = margin_of(item.clique), item.values, item.variance
         else:
-            seen, values = margin_of(item.of.columns), item.of.spread(item.values)
+            seen, values = margin_of(item.of.columns), implied_table(item.of, item.values)
             each = seen.T.reshape(-1, *item.of.sizes)
             seen = np.stack([beyond(one) for one in each]).reshape(DOMAIN.size(), -1).T
             # Its covariance is this times a projection that leaves what is seen as it is.
-            variance = item.of.cell_variance(item.variance)
+            variance = cell_variance(item.of, item.variance)
         information += seen.T @ seen / variance
         weighted += seen.T @ values.ravel() / variance
     inverse, asked = np.linalg.pinv(information, rcond=1e-10, hermitian=True), margin_of(clique)

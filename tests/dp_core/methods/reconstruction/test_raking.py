@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Table
 from dp_core.methods.reconstruction.estimates.raking import (
     gap,
     margin,

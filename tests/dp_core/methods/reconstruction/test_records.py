@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dp_core.client.released import Records
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Records
 from dp_core.methods.reconstruction import reconstructor
 from dp_core.methods.reconstruction.records import RecordsAgain
 from tests.measured import NONE, noisy_table

@@ -5,9 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.client.interactions import steps_of_a_record
+from dp_core.client.released import Totals
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.kernel.released import Totals
 from dp_core.methods.reconstruction.estimates import shrinkage
 from dp_core.methods.reconstruction.estimates.consistency import discrepancy
 from dp_core.methods.reconstruction.estimates.shrinkage import shrunk
@@ -105,7 +106,7 @@ def interaction(clique, stddev, seed=0):
     """What a table says beyond its margins, with noise like that of a whole table."""
     sizes = DOMAIN.project(clique).sizes
     of = Interaction(clique, sizes)
-    scale = stddev * of.unit
+    scale = stddev * steps_of_a_record(of)
     rng = np.random.default_rng([seed, 7, *DOMAIN.axes(clique)])
     noise = np.rint(rng.normal(0, scale, of.length)).astype(np.int64)
     values = of.of_table(np.ascontiguousarray(exact(clique)).astype(np.int64)) + noise
@@ -193,7 +194,7 @@ def test_many_binary_pairs_learn_from_each_other_how_much_to_believe():
         for of in found:
             cell = noise[of.columns]
             exact = of.of_table(np.array([[2500 + cell, 2500 - cell], [2500 - cell, 2500 + cell]]))
-            made.append(noisy_sums(of, exact, scale=600 * of.unit))
+            made.append(noisy_sums(of, exact, scale=600 * steps_of_a_record(of)))
         tables, _ = shrunk(domain, ones, rows=10_000, zeros=NONE, interactions=made, together=False)
         return np.mean([abs(table.values[0, 0] - 2500) for table in tables[12:]])
 

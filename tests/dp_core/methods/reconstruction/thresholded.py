@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dp_core.client.released import SparseTable
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import SparseTable
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from tests.measured import noisy_table
 

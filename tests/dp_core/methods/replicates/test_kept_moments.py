@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dp_core.client.released import Measurement, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.released import Measurement, Table, tables_of
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.methods.replicates import record_moments
 from dp_core.methods.replicates.kept_moments import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dp_core.client.released import Records
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.counting_queries import Cells
-from dp_core.kernel.released import Records
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights

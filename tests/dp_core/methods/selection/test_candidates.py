@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.client.noise_scale import NoiseScale
 from dp_core.confidential.memory_counter import MemoryCounter
-from dp_core.kernel.cost.currency import NoiseScale
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.mechanisms import additive_noise, private_choice

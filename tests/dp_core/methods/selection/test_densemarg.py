@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.methods.selection import densemarg
 from dp_core.methods.selection.candidates.pairs import pairs_up_to
 from dp_core.methods.selection.densemarg import (

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from dp_core.client.released import Answers, Measurement
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import largest_limit
@@ -18,7 +19,6 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.mechanisms import additive_noise, private_choice
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.query_scores import QueryDistance
-from dp_core.kernel.released import Answers, Measurement
 from dp_core.lab.measures.table_errors import relative_entropy
 from dp_core.methods.reconstruction.joint.weighting import FittedJoint
 from dp_core.methods.selection.mwem import MOST_ROUNDS, Mwem, _Schedule, parities, rounds_of_theory

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks.trial import trial_plan
+from dp_core.client.noise_scale import sensitivities
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
@@ -19,7 +20,6 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.questions.vetted import sensitivities
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.chance import HALF_NORMAL, Chance
 from dp_core.methods.selection.budget.dependence import usual

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.methods.selection.budget.residual_balance import (
     _ADD_UP,
     Parts,
@@ -18,6 +17,8 @@ from dp_core.methods.selection.budget.residual_balance import (
     larger_areas,
     with_sums_of_areas,
 )
+from dp_core.tables.cliques import cliques_of
+from dp_core.tables.nested_columns import NestedColumns
 
 ROWS = 10_000.0
 
@@ -160,7 +161,7 @@ NESTED = NestedColumns(
 )
 DOMAIN = Domain(("region", "age", "county", "district", "sex"), (2, 5, 4, 12, 2), nested=NESTED)
 ONES = [(name,) for name in DOMAIN.columns]
-PAIRS = list(DOMAIN.cliques(2))
+PAIRS = list(cliques_of(DOMAIN, 2))
 CLIQUES = [*ONES, *PAIRS]
 
 

@@ -7,19 +7,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.curator import Curator
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.kernel.cost.currency import threshold_currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.curator import Curator
-from dp_core.kernel.extensions.thresholds import StabilityEvent, threshold_for
+from dp_core.kernel.extensions.thresholds import StabilityEvent
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.ledger.session import MemorySession
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
+from dp_core.methods.drawn_events import threshold_for
 from dp_core.methods.selection.budget.threshold_delta import expected_cells
 from dp_core.methods.selection.sba import Sba
 from dp_core.methods.selection.sbhg import Sbhg
+from dp_core.plan.currency_choice import threshold_currency
 from tests.measured import method_inputs
 
 EPSILON, DELTA = Fraction(1, 2), Fraction("1e-4")

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dp_core.accounts.requested import OCCASIONAL, PAYING_STAGES
 from dp_core.errors import BadInput
-from dp_core.kernel.privacy import OCCASIONAL, PAYING_STAGES, Stage
+from dp_core.kernel.privacy import Stage
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.reading.share_reader import resolve_shares
 from dp_core.plan.reading.spec_file import load_spec

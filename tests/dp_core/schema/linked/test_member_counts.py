@@ -9,7 +9,7 @@ import pytest
 
 from dp_core.errors import BadInput, ReleaseError
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.household_rows import HouseholdRows, from_pair_rows, to_pair_rows
+from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.linked import possible_members
@@ -27,6 +27,8 @@ from dp_core.schema.structure.member_rules import (
     households_that_break,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import cliques_of
+from dp_core.tables.linked_records import from_pair_rows
 from tests.dp_core.schema.linked.test_possible_members import APART
 from tests.dp_core.schema.linked.test_possible_members import TEXT as PAIRS
 from tests.member_rules import REFERENCE, RULES, SPOUSE, schema_with, text_with
@@ -153,7 +155,7 @@ def test_a_household_without_members_obeys_every_rule_that_counts_members(name):
     assert not broken_households(linked.rules, linked.person_columns, rows).any()
     assert not schema.zeros.violations(to_pair_rows(linked, schema.domain, rows)).any()
     occupied = schema.with_members
-    for clique in plain.domain.cliques(2):
+    for clique in cliques_of(plain.domain, 2):
         np.testing.assert_array_equal(
             occupied.zeros.mask(occupied.domain.project(clique)),
             plain.zeros.mask(plain.domain.project(clique)),

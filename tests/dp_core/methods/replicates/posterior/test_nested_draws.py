@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.nested_columns import NestedColumns
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from dp_core.methods.replicates.posterior.nested_draws import (
@@ -27,6 +26,8 @@ from dp_core.methods.replicates.posterior.posterior_tables import (
     undrawn_pairs,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import cliques_of, levels_within
+from dp_core.tables.nested_columns import NestedColumns
 from tests.measured import noisy_table
 
 # 2 regions, 5 counties, 9 districts, in no order; one county has a single district.
@@ -34,7 +35,7 @@ REGION_OF = (1, 0, 1, 0, 0)
 COUNTY_OF = (0, 1, 1, 2, 3, 0, 2, 4, 2)
 NESTED = NestedColumns(("region", "county", "district"), (REGION_OF, COUNTY_OF))
 DOMAIN = Domain(("age", "region", "district", "county", "sex"), (4, 2, 9, 5, 2), nested=NESTED)
-PAIRS = tuple(DOMAIN.cliques(2))
+PAIRS = tuple(cliques_of(DOMAIN, 2))
 ONES = tuple((name,) for name in DOMAIN.columns)
 NOTHING = StructuralZeros()
 
@@ -199,7 +200,7 @@ def test_a_measured_pair_is_drawn_with_larger_areas_beyond_the_limits(monkeypatc
 
 
 def test_expected_counts_keep_the_table_of_the_larger_area():
-    children = NESTED.children("district")
+    children = levels_within(NESTED, "district")
     rows = exact(population(13), ("district",)).astype(float)
     table = exact(population(13), ("county", "age")).astype(float)
     found = expected_within(rows, table, children, np.ones((9, 4), dtype=bool))
@@ -213,7 +214,7 @@ def test_expected_counts_keep_the_table_of_the_larger_area():
 
 def test_directions_of_small_areas_stay_within_one_larger_area():
     counts = exact(population(13), ("district",)).astype(float)
-    children = NESTED.children("district")
+    children = levels_within(NESTED, "district")
     column = Column.of_areas(counts, children)
     vectors = column.vectors @ np.eye(9 - 5)
     assert vectors.shape == (9, 4)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dp_core.accounts.signatures import fingerprint, is_signed, make_key, read_key, read_public
 from dp_core.errors import BadInput
-from dp_core.kernel.ledger.signatures import fingerprint, is_signed, make_key, read_key, read_public
 
 
 @pytest.fixture

@@ -9,22 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.currency import Currency, largest_limit
-from dp_core.kernel.cost.curves import gaussian_delta, zcdp_epsilon
-from dp_core.kernel.cost.loss_distribution import (
+from dp_core.accounts.loss_distribution import (
     MOST_DIFFERENT,
     UNIT,
     _power,
     _transform_error,
     tightest_epsilon,
 )
-from dp_core.kernel.cost.losses import CONTINUOUS_FROM, HISTOGRAMS, Gaussian, Response, loss_of
+from dp_core.accounts.losses import CONTINUOUS_FROM, HISTOGRAMS, Gaussian, Response, loss_of
+from dp_core.kernel.cost.currency import Currency, largest_limit
+from dp_core.kernel.cost.curves import zcdp_epsilon
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.extensions.thresholds import StabilityEvent
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Relation
+from tests.gaussian_curve import gaussian_delta
 
 BILLIONTH = Fraction(1, 10**9)
 MILLIONTH = Fraction(1, 10**6)

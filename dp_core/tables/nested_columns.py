@@ -73,13 +73,6 @@ class NestedColumns:
             found = each[found]
         return found
 
-    def children(self, lower: str) -> tuple[NDArray[np.intp], ...]:
-        """Return, for each code of the column above `lower`, the codes of `lower` within it."""
-        above = self._maps[self.columns.index(lower) - 1]
-        order = np.argsort(above, kind="stable")
-        ends = np.cumsum(np.bincount(above))
-        return tuple(np.split(order, ends[:-1]))
-
     def among(self, names: Collection[str]) -> NestedColumns | None:
         """Return the nested columns among some names; None if they are fewer than two."""
         kept = [name for name in self.columns if name in names]
@@ -90,15 +83,6 @@ class NestedColumns:
         maps = (self.map(one, other) for one, other in pairwise(kept))
         return NestedColumns(tuple(kept), tuple(tuple(each.tolist()) for each in maps))
 
-    def with_larger(self, clique: Collection[str]) -> tuple[str, ...]:
-        """Return a clique and the columns of larger areas, which a table of the clique determines.
-
-        Args:
-            clique: Columns, in any order.
-        """
-        depth = max((self.depth(name) for name in clique), default=0)
-        return tuple(dict.fromkeys((*clique, *self.columns[:depth])))
-
     def together(self, clique: Collection[str]) -> bool:
         """Return whether a clique holds two of the columns; one of them then decides the other."""
         return sum(name in self.columns for name in clique) > 1
@@ -106,37 +90,3 @@ class NestedColumns:
     @cached_property
     def _maps(self) -> tuple[NDArray[np.intp], ...]:
         return tuple(np.array(each, dtype=np.intp) for each in self.parents)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Nesting:
-    """The rule that a column's level lies in the level of another column.
-
-    Attributes:
-        columns: The column with the larger areas, and the one with the smaller.
-        parents: The code of the first for each code of the second, shape (codes of the second,).
-        text: The rule in words.
-    """
-
-    columns: tuple[str, str]
-    parents: NDArray[np.intp]
-    text: str
-
-    def breaks(self, upper: Codes, lower: Codes) -> NDArray[np.bool_]:
-        """Return which rows break the rule, shape (rows,).
-
-        Args:
-            upper: Codes of the first column, shape (rows,).
-            lower: Codes of the second column, same shape.
-        """
-        return np.asarray(self.parents[lower] != upper)
-
-
-def nestings(nested: NestedColumns | None) -> tuple[Nesting, ...]:
-    """Return a rule for each column that lies within another; empty for None."""
-    if nested is None:
-        return ()
-    return tuple(
-        Nesting((one, other), nested.map(one, other), f"{other} lies within {one}")
-        for one, other in pairwise(nested.columns)
-    )

@@ -9,7 +9,14 @@ import pytest
 
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.linked_columns import LinkedColumns
-from dp_core.kernel.counting.nested_columns import NestedColumns, nestings
+from dp_core.tables.cliques import (
+    cliques_of,
+    levels_within,
+    nestings,
+    number_of_cliques,
+    with_larger,
+)
+from dp_core.tables.nested_columns import NestedColumns
 
 # District 0 lies in county 1, and so on; the counties' order is not that of the districts.
 COUNTY_OF, REGION_OF = (1, 0, 1, 2, 2, 2), (0, 1, 0)
@@ -35,9 +42,9 @@ def test_a_map_over_two_levels_is_one_map_after_the_other():
 
 
 def test_every_area_is_once_among_the_children():
-    counties = PLACES.children("district")
+    counties = levels_within(PLACES, "district")
     assert [each.tolist() for each in counties] == [[1], [0, 2], [3, 4, 5]]
-    assert [each.tolist() for each in PLACES.children("county")] == [[0, 2], [1]]
+    assert [each.tolist() for each in levels_within(PLACES, "county")] == [[0, 2], [1]]
 
 
 def test_fewer_levels_keep_the_map_between_them():
@@ -48,10 +55,10 @@ def test_fewer_levels_keep_the_map_between_them():
 
 
 def test_a_table_of_small_areas_also_has_the_larger_ones():
-    assert PLACES.with_larger(("age", "county")) == ("age", "county", "region")
-    assert set(PLACES.with_larger(("district",))) == {*PLACES.columns}
-    assert PLACES.with_larger(("age", "region")) == ("age", "region")
-    assert PLACES.with_larger(("age",)) == ("age",)
+    assert with_larger(PLACES, ("age", "county")) == ("age", "county", "region")
+    assert set(with_larger(PLACES, ("district",))) == {*PLACES.columns}
+    assert with_larger(PLACES, ("age", "region")) == ("age", "region")
+    assert with_larger(PLACES, ("age",)) == ("age",)
 
 
 def test_two_levels_are_together_only_if_both_are_there():
@@ -86,10 +93,10 @@ def domain_of(nested, linked=None):
 @pytest.mark.parametrize("order", [0, 1, 2, 3, 4])
 def test_a_clique_has_at_most_one_of_the_levels(order):
     domain = domain_of(PLACES)
-    found = list(domain.cliques(order))
+    found = list(cliques_of(domain, order))
     every = itertools.combinations(domain.columns, order)
     assert found == [clique for clique in every if len({*clique} & {*PLACES.columns}) < 2]
-    assert domain.number_of_cliques(order) == len(found)
+    assert number_of_cliques(domain, order) == len(found)
 
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
@@ -101,10 +108,10 @@ def test_cliques_of_linked_tables_have_at_most_one_of_the_levels(order):
         max_members=3,
     )
     domain = domain_of(PLACES, linked)
-    found = list(domain.cliques(order))
-    assert domain.number_of_cliques(order) == len(found) == len({*found})
+    found = list(cliques_of(domain, order))
+    assert number_of_cliques(domain, order) == len(found) == len({*found})
     assert all(len({*clique} & {*PLACES.columns}) < 2 for clique in found)
-    plain = {*domain_of(None, linked).cliques(order)}
+    plain = {*cliques_of(domain_of(None, linked), order)}
     assert {*found} == {clique for clique in plain if not PLACES.together(clique)}
 
 

@@ -5,21 +5,23 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.kernel.cost.currency import THEOREMS, Currency, largest_limit
-from dp_core.kernel.cost.guarantee import (
+from dp_core.accounts.guarantee import (
     PLD,
     SECOND_DELTA,
+    THEOREMS,
     Guarantee,
     implied,
     second,
     shown,
     tightest,
 )
-from dp_core.kernel.cost.loss_distribution import tightest_epsilon
+from dp_core.accounts.loss_distribution import tightest_epsilon
+from dp_core.accounts.requested import Privacy
+from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.mechanisms.additive_noise import LaplaceEvent
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
-from dp_core.kernel.privacy import Privacy, Relation
+from dp_core.kernel.privacy import Relation
 
 BILLIONTH = Fraction(1, 10**9)
 ONE = Fraction(1)

@@ -32,7 +32,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.losses import Atoms, Loss, Response, loss_of
+from dp_core.accounts.losses import Atoms, Loss, Response, loss_of
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.privacy import Relation
 

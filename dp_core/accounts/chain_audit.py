@@ -10,17 +10,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from dp_core.accounts.ledger_version import not_known, version_of
+from dp_core.accounts.signatures import (
+    fingerprint,
+    is_proven,
+    is_signed,
+    public_key_of,
+    signed_message,
+)
 from dp_core.kernel.errors import GARBAGE, BadInput, LedgerCorrupt
 from dp_core.kernel.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
-from dp_core.kernel.ledger.entries import (
-    Entry,
-    charge_key,
-    entry_link,
-    not_known,
-    signed_message,
-    unique_key,
-    version_of,
-)
+from dp_core.kernel.ledger.entries import Entry, charge_key, entry_link, unique_key
 from dp_core.kernel.ledger.receipts import (
     PUBLISHED,
     START,
@@ -30,7 +30,6 @@ from dp_core.kernel.ledger.receipts import (
     receipt_hash,
 )
 from dp_core.kernel.ledger.rules import Policy, judged
-from dp_core.kernel.ledger.signatures import fingerprint, is_proven, is_signed, public_key_of
 
 Totals = Sequence[tuple[str, str]]
 """Subjects and values of the running totals that were stored together with an entry."""
@@ -82,6 +81,23 @@ def audit(
     state.finish(trusted)
     keys = tuple(state.keys.values())
     return Audit(state.position, state.link, state.signed, keys)
+
+
+def first_bad_link(receipts: Sequence[Receipt]) -> str | None:
+    """Return a sentence about the first wrong receipt of a release; None if all are correct.
+
+    Args:
+        receipts: All published receipts of one release, in order.
+    """
+    last = START
+    for position, receipt in enumerate(receipts, start=1):
+        name = f"Receipt {receipt.number} ({receipt.kind})"
+        if receipt_hash(receipt) != receipt.hash:
+            return f"{name} was changed: its hash does not match."
+        if receipt.number != position or receipt.previous != last:
+            return f"{name} does not follow the receipt before it."
+        last = receipt.hash
+    return None
 
 
 @dataclass

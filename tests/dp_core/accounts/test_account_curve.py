@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import pytest
 
-from dp_core.kernel.cost.account_curve import gaussian_statement
+from dp_core.accounts.account_curve import gaussian_statement
 from dp_core.kernel.cost.composition import NO_CHARGES, Terms
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.curves import gaussian_delta
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
+from tests.gaussian_curve import gaussian_delta
 
 ZCDP = Terms("zcdp", Fraction(2), Fraction("1e-6"))
 GAUSSIAN = Currency("gaussian", ZCDP.limit.main)

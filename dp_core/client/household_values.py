@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 LARGEST = 2**51
 """Whole numbers of shares below this in size are recovered exactly from values in households."""
+
+
 LARGEST_NOISE = LARGEST // 64
 """Largest scale of noise in shares; noise exceeds 64 times its scale less than once in 10^27."""
 
@@ -29,6 +31,11 @@ def in_households(values: NDArray[np.int64], shares: int) -> NDArray[Any]:
         Floats, each the nearest to value/shares; `values` itself if a unit has one share.
     """
     return values if shares == 1 else values / shares
+
+
+def scale_in_households(scale: Fraction, shares: int) -> float:
+    """Return the scale of noise in households from that in shares, as the nearest float."""
+    return float(scale / shares)
 
 
 def stored_shares(values: NDArray[Any], shares: int) -> NDArray[np.int64]:
@@ -59,8 +66,3 @@ def stored_shares(values: NDArray[Any], shares: int) -> NDArray[np.int64]:
     if not np.array_equal(in_households(whole, shares), values):
         raise ValueError("A noisy value is not a whole number of shares.")
     return whole
-
-
-def scale_in_households(scale: Fraction, shares: int) -> float:
-    """Return the scale of noise in households from that in shares, as the nearest float."""
-    return float(scale / shares)

@@ -8,17 +8,12 @@ from typing import Any
 
 import pytest
 
+from dp_core.accounts import ledger_version
+from dp_core.accounts.ledger_version import not_known, version_of
+from dp_core.accounts.plain_entries import plain_entry
+from dp_core.accounts.signatures import signed_message
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.kernel.ledger import entries
-from dp_core.kernel.ledger.entries import (
-    Entry,
-    entry_link,
-    make_entry,
-    not_known,
-    signed_message,
-    unique_key,
-    version_of,
-)
+from dp_core.kernel.ledger.entries import Entry, entry_link, make_entry, unique_key
 from dp_core.kernel.ledger.receipts import START, make_receipt
 from tasks.ledger.export import read_export, write_export
 from tests.ledgers import audited
@@ -69,7 +64,7 @@ def check(found: list[Entry]) -> str:
 @pytest.fixture
 def newer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A later program, whose own ledgers are of version 3."""
-    monkeypatch.setattr(entries, "LEDGER_VERSION", 3)
+    monkeypatch.setattr(ledger_version, "LEDGER_VERSION", 3)
 
 
 def export(path: Path, found: list[Entry]) -> Path:
@@ -77,11 +72,11 @@ def export(path: Path, found: list[Entry]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("program", [entries.LEDGER_VERSION, 3])
+@pytest.mark.parametrize("program", [ledger_version.LEDGER_VERSION, 3])
 def test_links_and_signed_messages_are_what_they_were_from_the_first_version_on(
     monkeypatch, program
 ):
-    monkeypatch.setattr(entries, "LEDGER_VERSION", program)
+    monkeypatch.setattr(ledger_version, "LEDGER_VERSION", program)
     assert tuple(entry.link for entry in ledger_of(2)) == LINKS
     assert signed_message("a", "b") == b'["dp-release ledger",2,"a","b"]'
 
@@ -91,7 +86,7 @@ def test_a_ledger_and_its_export_of_before_verify_in_a_later_version_and_go_on(
 ):
     old = ledger_of(3)
     path = export(tmp_path / "old", old)
-    monkeypatch.setattr(entries, "LEDGER_VERSION", 3)
+    monkeypatch.setattr(ledger_version, "LEDGER_VERSION", 3)
     assert check(old) == old[-1].link
     assert audited(read_export(path)).head == old[-1].link
     longer = ledger_of(5)
@@ -118,7 +113,7 @@ def test_an_export_whose_first_line_names_another_version_was_changed(tmp_path):
 
 
 def test_a_program_of_before_says_that_it_is_to_be_updated(tmp_path, monkeypatch):
-    monkeypatch.setattr(entries, "LEDGER_VERSION", 3)
+    monkeypatch.setattr(ledger_version, "LEDGER_VERSION", 3)
     found = ledger_of(2, 3)
     path = export(tmp_path / "export", found)
     monkeypatch.undo()
@@ -157,7 +152,7 @@ def test_a_link_covers_all_that_stands_in_an_entry():
         "recorded": "other",
         "salt": "other",
     }
-    assert {*changes, "link", "signer", "signature"} == set(entry.to_json())
+    assert {*changes, "link", "signer", "signature"} == set(plain_entry(entry))
     for name, value in changes.items():
         assert entry_link(replace(entry, **{name: value}), LINKS[0]) != entry.link, name
     assert entry_link(entry, START) != entry.link == entry_link(entry, LINKS[0])

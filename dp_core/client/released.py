@@ -82,6 +82,59 @@ class Answers(Paid):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Totals(Paid):
+    """A noisy sum over records, paid for by one event.
+
+    Attributes:
+        of: The sum; it defines the entries and their unit.
+        values: Noisy entries, shape (`of.length`,), in the sum's unit; whole numbers, or floats as
+            in `Measurement` where households are the units.
+    """
+
+    of: Sum
+    values: NDArray[Any]
+
+
+def noise_variance(noise: Noise, scale: float) -> float:
+    """Return the variance of continuous noise, an upper bound on that of discrete noise.
+
+    Args:
+        noise: Kind of noise.
+        scale: Parameter of the noise, in units of the values.
+    """
+    return (2.0 if noise == "laplace" else 1.0) * scale**2
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """The noisy distance of one table from that of the sets, paid for by a receipt.
+
+    Attributes:
+        grant: Grant that paid for it; only a session of the ledger makes one.
+        table: Columns of the table.
+        distance: Noisy sum over cells of |count in the file - count in the sets|, in units of
+            1/`shares` of a record, as it was drawn.
+        shares: Shares of a unit; 1 (the default) unless households are the units.
+    """
+
+    grant: Grant
+    table: Clique
+    distance: int
+    shares: int = 1
+
+    def __post_init__(self) -> None:
+        # privacy: a figure about the data that was not paid for is internal.
+        if not isinstance(self.grant, Grant) or self.grant.step.stage != "checks":
+            raise TypeError("A charged figure needs the grant of a check that paid for it.")
+        if list(self.table) not in self._tables():
+            raise ValueError("The grant did not pay for the table of this charged figure.")
+
+    def _tables(self) -> list[object]:
+        asked = self.grant.step.asks.get("tables")
+        return asked if isinstance(asked, list) else []
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SparseTable(Paid):
     """Noisy counts of the cells that reached a threshold (a stability-based histogram).
 
@@ -108,20 +161,6 @@ class SparseTable(Paid):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Totals(Paid):
-    """A noisy sum over records, paid for by one event.
-
-    Attributes:
-        of: The sum; it defines the entries and their unit.
-        values: Noisy entries, shape (`of.length`,), in the sum's unit; whole numbers, or floats as
-            in `Measurement` where households are the units.
-    """
-
-    of: Sum
-    values: NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Records:
     """Public records that a method made from paid choices or draws.
 
@@ -136,6 +175,7 @@ class Records:
 
 Released: TypeAlias = Measurement | Answers | SparseTable | Totals | Records
 """A result that crossed the wall; the public side knows nothing else about the data."""
+
 
 ReleasedKind = Literal["tables", "answers", "sparse", "totals", "interactions", "records"]
 """Kinds of results; a method declares which kinds it returns or needs."""
@@ -168,16 +208,6 @@ def interactions_of(released: Sequence[Released]) -> tuple[Totals, ...]:
     )
 
 
-def noise_variance(noise: Noise, scale: float) -> float:
-    """Return the variance of continuous noise, an upper bound on that of discrete noise.
-
-    Args:
-        noise: Kind of noise.
-        scale: Parameter of the noise, in units of the values.
-    """
-    return (2.0 if noise == "laplace" else 1.0) * scale**2
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """A public table of a fitted model: nonnegative, and consistent with the model's other tables.
@@ -194,32 +224,3 @@ class Table:
     def clique(self) -> Clique:
         """Columns, in the order of the axes."""
         return self.domain.columns
-
-
-@dataclass(frozen=True, slots=True)
-class Charged:
-    """The noisy distance of one table from that of the sets, paid for by a receipt.
-
-    Attributes:
-        grant: Grant that paid for it; only a session of the ledger makes one.
-        table: Columns of the table.
-        distance: Noisy sum over cells of |count in the file - count in the sets|, in units of
-            1/`shares` of a record, as it was drawn.
-        shares: Shares of a unit; 1 (the default) unless households are the units.
-    """
-
-    grant: Grant
-    table: Clique
-    distance: int
-    shares: int = 1
-
-    def __post_init__(self) -> None:
-        # privacy: a figure about the data that was not paid for is internal.
-        if not isinstance(self.grant, Grant) or self.grant.step.stage != "checks":
-            raise TypeError("A charged figure needs the grant of a check that paid for it.")
-        if list(self.table) not in self._tables():
-            raise ValueError("The grant did not pay for the table of this charged figure.")
-
-    def _tables(self) -> list[object]:
-        asked = self.grant.step.asks.get("tables")
-        return asked if isinstance(asked, list) else []

@@ -182,8 +182,19 @@ def entries_behind(head: int, noted: int | None) -> int | None:
     return noted - head if noted is not None and noted > head else None
 
 
-def broken_adoption(entry: Entry) -> str | None:
-    """Return how an entry of kind `adopt` contradicts itself; None if it does not."""
+def broken_by_statement(entry: Entry, book: Book) -> str | None:
+    """Return how an adoption or a settlement misstates the ledger; None if it does not."""
+    if entry.kind == "adopt":
+        return _broken_adoption(entry)
+    promise = book.promise(entry.reservation or 0)
+    if entry.kind == "settle" and promise is not None:
+        stated = {"adopted": None, **whereabouts(book, promise.account)}
+        if {name: entry.body.get(name) for name in stated} != stated:
+            return "states another ledger, or other totals, than those that paid"
+    return None
+
+
+def _broken_adoption(entry: Entry) -> str | None:
     noted, head = entry.body["from"], entry.body["to"]
     if head["position"] != entry.position - 1:
         return "adopts another head than that of the entry before it"

@@ -8,16 +8,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dp_core.accounts.guarantee import PLD, second, shown, tightest
+from dp_core.accounts.loss_distribution import tightest_epsilon
+from dp_core.accounts.losses import MOST_MOVED, Gaussian, Response, loss_of
+from dp_core.accounts.requested import Privacy, words_of
+from dp_core.client.noise_scale import noise_for
 from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.cost.curves import MOST_CELLS
-from dp_core.kernel.cost.guarantee import PLD, second, shown, tightest
-from dp_core.kernel.cost.loss_distribution import tightest_epsilon
-from dp_core.kernel.cost.losses import MOST_MOVED, Gaussian, Response, loss_of
 from dp_core.kernel.cost.sensitivity import count_bounds, in_shares
 from dp_core.kernel.counting.linked_columns import household_shares
 from dp_core.kernel.document import ProtectedUnit
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
-from dp_core.kernel.privacy import Privacy, Relation
+from dp_core.kernel.privacy import Relation
 
 TABLE = {"name": "table"}
 RELATIONS = ("add-remove", "replace-one")
@@ -75,7 +77,7 @@ def test_the_loss_of_a_table_covers_every_way_in_which_a_households_shares_lie(k
         ProtectedUnit("person", "id", 4),
         *(ProtectedUnit("household", "home", most) for most in (2, 4, 10, 13, 20)),
     ],
-    ids=lambda unit: unit.words,
+    ids=words_of,
 )
 def test_tables_have_the_guarantee_of_their_noise_in_units(unit, neighbours):
     """The losses cover every spread of a unit's records, so they are those of no single cell."""
@@ -133,8 +135,8 @@ def test_the_entries_that_a_household_changes_are_covered_by_the_slack():
 def test_noise_in_shares_loses_less_to_its_grid_than_noise_in_records(kind, most):
     shares, cost = household_shares(most), Fraction(1, 50)
     currency = Currency(kind, Fraction(1))
-    of_records = currency.noise(cost, l1=1, l2_squared=1).scale
-    in_households = currency.noise(cost, l1=shares, l2_squared=shares**2).scale / shares
+    of_records = noise_for(currency, cost, l1=1, l2_squared=1).scale
+    in_households = noise_for(currency, cost, l1=shares, l2_squared=shares**2).scale / shares
     continuous = math.sqrt(1 / (2 * float(cost)))
     assert continuous < in_households < of_records
     assert in_households**2 - continuous**2 == pytest.approx(2 / shares**2, rel=1e-3, abs=1e-12)
@@ -143,6 +145,8 @@ def test_noise_in_shares_loses_less_to_its_grid_than_noise_in_records(kind, most
 @pytest.mark.parametrize("kind", ["pure", "zcdp"])
 def test_the_scale_in_households_is_that_of_a_record_at_the_same_cost(kind):
     currency, cost, shares = Currency(kind, Fraction(1)), Fraction(1, 50), household_shares(10)
-    of_records = currency.noise(cost, l1=2, l2_squared=2).scale
-    in_households = currency.noise(cost, l1=2 * shares, l2_squared=2 * shares**2).scale / shares
+    of_records = noise_for(currency, cost, l1=2, l2_squared=2).scale
+    in_households = (
+        noise_for(currency, cost, l1=2 * shares, l2_squared=2 * shares**2).scale / shares
+    )
     assert in_households == pytest.approx(of_records, rel=1e-12)

@@ -7,10 +7,32 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
+from dp_core.accounts.loss_distribution import tightest_epsilon
+from dp_core.accounts.requested import Privacy
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.loss_distribution import tightest_epsilon
 from dp_core.kernel.mechanisms.event import Event
-from dp_core.kernel.privacy import Privacy, Relation
+from dp_core.kernel.privacy import Relation
+
+THEOREMS = {
+    "pure": "basic composition of pure differential privacy (Dwork et al. 2006)",
+    "zcdp": "zero-concentrated composition, converted by Canonne, Kamath & Steinke (2020)",
+    "gaussian": (
+        "Gaussian composition with a total fixed beforehand (Smith & Thakurta 2022), the exact"
+        " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
+    ),
+    "mixed": (
+        "Gaussian composition with a total fixed beforehand (Smith & Thakurta 2022), to which"
+        " bounded-range choices that leave enough of it are added by convex order, the exact"
+        " Gaussian curve (Balle & Wang 2018), and smoothing of the discrete noise"
+    ),
+}
+
+
+OWN_DELTA = (
+    "; the probabilities with which thresholds fail are summed beside it (Dwork et al. 2006)"
+)
+"""Appended to the theorem if a delta is set aside."""
+
 
 PLD = (
     "privacy loss distribution of the discrete noise of tables that were all planned beforehand"
@@ -44,6 +66,11 @@ class Guarantee:
     theorem: str
 
 
+def theorem_of(currency: Currency) -> str:
+    """Return name and source of the theorem by which a total implies the guarantee."""
+    return THEOREMS[currency.kind] + (OWN_DELTA if currency.own_delta else "")
+
+
 def implied(currency: Currency, privacy: Privacy) -> Guarantee:
     """Return the guarantee that the reserved total implies.
 
@@ -58,7 +85,7 @@ def implied(currency: Currency, privacy: Privacy) -> Guarantee:
     delta = currency.own_delta if currency.kind == "pure" else privacy.delta
     # Conversions round up; the requested epsilon was enforced and holds in any case.
     epsilon = min(currency.epsilon(currency.limit, delta), privacy.epsilon)
-    return Guarantee(epsilon=epsilon, delta=delta, theorem=currency.theorem)
+    return Guarantee(epsilon=epsilon, delta=delta, theorem=theorem_of(currency))
 
 
 def tightest(currency: Currency, privacy: Privacy, charges: Charges) -> Guarantee:

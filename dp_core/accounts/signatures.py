@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.errors import BadInput
+from dp_core.kernel.ledger.entries import CHAIN
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -121,6 +122,11 @@ def read_public(path: Path) -> str:
             row="public-key",
         )
     return text
+
+
+def signed_message(receipt_hash: str, link: str) -> bytes:
+    """Return the message that a signature covers: the receipt's hash and the entry's link."""
+    return canonical_json(["dp-release ledger", CHAIN, receipt_hash, link])
 
 
 def is_signed(public: str, message: bytes, signature: str | None) -> bool:

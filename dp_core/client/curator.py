@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.cost.currency import Currency, NoiseScale
+from dp_core.client.household_values import in_households, scale_in_households
+from dp_core.client.noise_scale import NoiseScale, noise_for
+from dp_core.client.released import Answers, Charged, Measurement, Totals
+from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.counting.household_values import in_households, scale_in_households
 from dp_core.kernel.drawn_question import DrawnQuestion
-from dp_core.kernel.kernel import Answering
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.privacy import Neighbours, Noise, Relation, Stage
@@ -29,8 +30,30 @@ from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.statistic import Statistic, Sum, TableStatistic
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.questions.vetted import Asked
-from dp_core.kernel.released import Answers, Charged, Measurement, Totals
-from dp_core.kernel.requests import Choices, Drawn, Interactions, Noisy, Tables, plain_cliques
+from dp_core.kernel.requests import (
+    Choices,
+    Drawn,
+    FileFacts,
+    Interactions,
+    Noisy,
+    Request,
+    Tables,
+    plain_cliques,
+)
+
+
+class Answering(Protocol):
+    """What answers the requests of a release: the kernel, or a client of its process."""
+
+    @property
+    def facts(self) -> FileFacts:
+        """What is public about the file that is asked."""
+
+    def answer(self, request: Request) -> tuple[tuple[Grant, NDArray[np.int64]], ...]:
+        """Return what was drawn for each step of a request, and the grant that paid for it."""
+
+    def public_rows(self) -> int | None:
+        """Return the number of rows if it is public, otherwise None."""
 
 
 class Curator:
@@ -412,7 +435,7 @@ class Curator:
 
     def _noise(self, cost: Fraction, found: Bounds) -> NoiseScale:
         """Return noise for sensitivities in shares, in households."""
-        noise = self.currency.noise(cost, l1=found[1], l2_squared=found[2])
+        noise = noise_for(self.currency, cost, l1=found[1], l2_squared=found[2])
         shares = self.relation.shares
         if shares == 1:
             return noise
