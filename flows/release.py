@@ -260,7 +260,6 @@ def make_release(run: PublicRun, reserved: StageResult, perform: Perform = Task.
             bound = perform(identify, run, reserved)
         validated = perform(validate_schema, run, bound)
         coded = perform(discretize, run, validated)
-        run.judge("fits")
         if run.has("domain"):
             coded = look(choose_domain, coded)
         counted = look(count_marginals, coded)

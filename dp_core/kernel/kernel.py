@@ -20,7 +20,7 @@ from dp_core.kernel.counting.stored_rows import CheckedCounter, StoredRows
 from dp_core.kernel.ledger.session import Session
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.questions.calibration import require_calibrated
-from dp_core.kernel.requests import FileFacts, Request
+from dp_core.kernel.requests import FileFacts, Request, rebuilt_request
 from dp_core.kernel.step_names import require_file_name
 
 
@@ -78,7 +78,7 @@ class Kernel:
             BadInput: as `Request.prepare`.
         """
         facts = self.facts
-        asked = request.prepare(facts)
+        asked = rebuilt_request(request).prepare(facts)
         require_file_name(asked.batch)
         for step in asked.steps:
             require_calibrated(step, facts.relation, facts.domain)

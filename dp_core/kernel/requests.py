@@ -5,9 +5,10 @@ A request holds public values only. `Kernel` answers it; `Curator` makes it for 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import ClassVar, NamedTuple
 
@@ -29,6 +30,7 @@ from dp_core.kernel.questions.descriptions import of_type
 from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
 from dp_core.kernel.questions.statistic import Statistic, TableStatistic, check_codes
 from dp_core.kernel.questions.vetted import Asked, asked_in_shares, bounds, rebuilt
+from dp_core.kernel.questions.whole_numbers import MOST_CELLS
 from dp_core.kernel.step_names import batch_name, interaction_step, step_name, table_step
 
 
@@ -146,7 +148,7 @@ class Tables(Request):
                 name=table_step(clique, self.replicate, self.round),
                 cost=cost,
                 event=facts.noise_event(cost, found),
-                shape=facts.domain.project(clique).sizes,
+                shape=_countable(facts.domain.project(clique).sizes),
             )
             for clique, cost in zip(cliques, self.costs, strict=True)
         ]
@@ -351,6 +353,24 @@ KINDS: Mapping[str, type[Request]] = {
 """All kinds of request by their names."""
 
 
+def rebuilt_request(request: Request) -> Request:
+    """Return the request on the list that has the kind and the fields of an object.
+
+    Raises:
+        ValueError: if no request has these, or a number of a set or a round is below 0.
+    """
+    # privacy: an object of a method could prepare right steps, and draw something else.
+    name = request.KIND
+    if type(name) is not str or name not in KINDS:
+        raise ValueError(f"No request is of the kind {name!r:.40}.")
+    found = KINDS[name](
+        **{field.name: getattr(request, field.name) for field in fields(KINDS[name])}
+    )
+    if any(type(each) is not int or each < 0 for each in (found.replicate, found.round)):
+        raise ValueError("The number of a set or of a round is a whole number from 0.")
+    return found
+
+
 def plain_cliques(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
     """Return cliques whose names are plain texts.
 
@@ -360,3 +380,10 @@ def plain_cliques(cliques: Sequence[Clique]) -> tuple[Clique, ...]:
     # privacy: a name of another type could claim to be one column, and be written as another.
     found: tuple[Clique, ...] = of_type(tuple[Clique, ...], [*map(list, cliques)])
     return found
+
+
+def _countable(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of a table; raise ValueError if it has more than `MOST_CELLS` cells."""
+    if math.prod(shape) > MOST_CELLS:
+        raise ValueError(f"A table has at most {MOST_CELLS:,} cells.")
+    return shape

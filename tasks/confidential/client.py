@@ -16,7 +16,14 @@ from dp_core.kernel.requests import Request
 from dp_core.policies.stage_grant import StageGrant
 from tasks.confidential.frames import Blocks, Malformed
 from tasks.confidential.messages import VERSION, error_of
-from tasks.confidential.plain_values import KeptParts, receipt_of, request_values, stage_grant_of
+from tasks.confidential.plain_values import (
+    RECEIPTS,
+    KeptParts,
+    of_block,
+    receipt_of,
+    request_values,
+    stage_grant_of,
+)
 from tasks.run.release_run import Run
 from tasks.run.stage_failures import ReportedFailure
 
@@ -37,7 +44,7 @@ class Client:
         self._connection: Connection | None = None
         self._opened: Run | None = None
         self._kept = KeptParts()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def close(self) -> None:
         """End the process."""
@@ -92,10 +99,11 @@ class Client:
         Raises:
             ReportedFailure: if the ledger refuses, or the kernel does.
         """
-        values, blocks = request_values(request, self._kept)
-        message = {"type": "ask", "stage": stage, "codes": codes, "request": values}
-        reply, found = self._stage_reply(run, "answer", message, blocks)
-        grants = [receipt_of(each) for each in reply["receipts"]]
+        with self._lock:  # what is kept is in the order in which it was sent
+            values, blocks = request_values(request, self._kept)
+            message = {"type": "ask", "stage": stage, "codes": codes, "request": values}
+            _, found = self._stage_reply(run, "answer", message, blocks)
+        grants = [receipt_of(each) for each in of_block(found[RECEIPTS])]
         return tuple((grant, found[str(at)]) for at, grant in enumerate(grants))
 
     def rows(self, run: Run, stage: str, codes: str) -> int | None:

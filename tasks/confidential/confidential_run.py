@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dp_core.errors import StageFailed
+from dp_core.kernel.canonical import canonical_json
+from dp_core.kernel.counting.stored_rows import unusable
 from dp_core.kernel.document import check_document, document_hash
 from dp_core.kernel.privacy import Relation, relation_of
 from dp_core.plan.compiled_plan import compiled_document
 from tasks.ledger.ledger_session import LedgerSession
 from tasks.run.home import home_key
 from tasks.run.release_run import Run
+from tasks.support.run_folder import write_atomically
 
 if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from dp_core.schema.rules.file_rules import FileRules
     from dp_core.tables.coarse_counter import Recoding
     from tasks.counting.dask_counter import DaskCounter
+
+_SEAL = "seal"
 
 
 @dataclass(eq=False, repr=False)
@@ -122,7 +128,31 @@ class ConfidentialRun(Run):
         """
         from dp_core.kernel.counting.stored_rows import checked_rows
 
+        self.require_own_codes()
         return checked_rows(self.stored.folder, self.document)
+
+    def seal_codes(self) -> None:
+        """Note of which input, and by which rules, the code store was made."""
+        write_atomically(self.codes / _SEAL, self._seal().encode())
+
+    def require_own_codes(self) -> None:
+        """Raise StageFailed unless the code store was made of this input by these rules.
+
+        Privacy:
+            Without this, codes that were copied from another run's folder, or restored with a part
+            of a backup, would be counted on this account.
+        """
+        try:
+            mine = hmac.compare_digest((self.codes / _SEAL).read_text(), self._seal())
+        except OSError:
+            mine = False
+        if not mine:
+            raise unusable("was not made of this release's input")
+
+    def _seal(self) -> str:
+        bound = (self.folder.confidential / "input").read_text()
+        made_of = canonical_json([self.reservation.link, bound, self.rules.hash])
+        return hmac.new(self.key, made_of, "sha256").hexdigest()
 
     @cached_property
     def store(self) -> CodeStore:

@@ -27,13 +27,13 @@ _CHANGES = _WRITE_FILE | sum(1 << bit for bit in range(4, 13))
 _FILTER, _ALL_THREADS = 1, 1
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050001  # the second: the call fails with EPERM
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
-_UNIX = 1
+_NUMBER, _ARCHITECTURE = 0, 4
 _IO_URING = 425  # its requests are not seen by the filter
 _CALLS = {
-    # Architecture's name: its identifier; seccomp, execve, execveat, socket.
-    "x86_64": (0xC000003E, 317, 59, 322, 41),
-    "aarch64": (0xC00000B7, 277, 221, 281, 198),
+    # Architecture's name: its identifier; seccomp; then what is refused: execve, execveat, socket
+    # (pairs of connected sockets have a call of their own), shmget and msgget.
+    "x86_64": (0xC000003E, 317, (59, 322, 41, 29, 68)),
+    "aarch64": (0xC00000B7, 277, (221, 281, 198, 194, 186)),
 }
 _FOREIGN = 0x40000000  # numbers of another interface of x86_64
 
@@ -74,28 +74,24 @@ def write_only_below(folders: Iterable[Path]) -> bool:
 
 
 def refuse_sockets_and_programs() -> bool:
-    """Give up starting programs, and all sockets but Unix ones.
+    """Give up starting programs, new sockets, and memory and queues that others could read.
 
     Returns:
         Whether the system can do so.
     """
     if (known := _CALLS.get(platform.machine())) is None:
         return False
-    architecture, seccomp, execute, execute_at, socket = known
-    # Each step: operation, what it compares with, and how many steps a match and a miss skip.
+    architecture, seccomp, refused = known
+    calls = [*refused, _IO_URING]
+    # Each step: operation, how many steps a match and a miss skip, and what it compares with.
     steps = [
         (_LOAD, 0, 0, _ARCHITECTURE),
-        (_EQUAL, 0, 8, architecture),
+        (_EQUAL, 0, len(calls) + 3, architecture),
         (_LOAD, 0, 0, _NUMBER),
-        (_AT_LEAST, 6, 0, _FOREIGN),
-        (_EQUAL, 5, 0, execute),
-        (_EQUAL, 4, 0, execute_at),
-        (_EQUAL, 3, 0, _IO_URING),
-        (_EQUAL, 0, 3, socket),
-        (_LOAD, 0, 0, _FIRST_ARGUMENT),
-        (_EQUAL, 1, 0, _UNIX),
-        (_RETURN, 0, 0, _REFUSE),
+        (_AT_LEAST, len(calls) + 1, 0, _FOREIGN),
+        *((_EQUAL, len(calls) - at, 0, call) for at, call in enumerate(calls)),
         (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _REFUSE),
     ]
     program = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *step) for step in steps))
     asked = struct.pack("<HxxxxxxQ", len(steps), ctypes.addressof(program))

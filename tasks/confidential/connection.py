@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 from dp_core.errors import StageFailed, without_detail
 from dp_core.plan.data_location import DatabaseTable, places_of, store_of
 from dp_core.plan.plan import Plan
-from tasks.confidential.frames import Blocks, Gone, Malformed, receive, send
+from tasks.confidential.frames import MOST_BYTES, Blocks, Gone, Malformed, receive, send
 from tasks.confidential.messages import NOTICES, REPLIES, checked
 from tasks.confidential.process import Started, start
 from tasks.run.home import home, ledger_url
@@ -32,6 +32,11 @@ def connect(plan: Plan, dask: str | None) -> Connection:
     cluster = dask is not None or plan.spec.dask is not None
     own_ledger = ledger_url(home()).startswith("sqlite:")
     return ProcessConnection(start(confined=own_ledger and not elsewhere and not cluster))
+
+
+def _accept(message: Mapping[str, Any]) -> int:
+    """Return how many bytes of blocks a reply may have; refuse what is no reply or notice."""
+    return MOST_BYTES if checked(message, {**NOTICES, **REPLIES}) == "answer" else 0
 
 
 class Connection(Protocol):
@@ -70,8 +75,8 @@ class ProcessConnection:
         try:
             send(self._started.connection, message, blocks)
             while True:
-                reply, found = receive(self._started.connection)
-                if checked(reply, {**NOTICES, **REPLIES}) in REPLIES:
+                reply, found = receive(self._started.connection, _accept)
+                if reply["type"] in REPLIES:
                     return reply, found
                 notice(reply)
         except (Gone, Malformed) as error:

@@ -96,10 +96,11 @@ def check_values(run: ConfidentialRun) -> None:
     progress = partial(run.progress, "validate")
     if isinstance(run.opened, LinkedSource):
         validate_linked(run.opened, run.schema, run.folder.internal, progress, run.codes, run.rules)
-        return
-    # Write the codes too, so that the file is read only once.
-    schema, source = run.schema.stored, run.source
-    validate(source, schema, run.folder.internal, progress, run.codes, run.rules)
+    else:
+        # Write the codes too, so that the file is read only once.
+        schema, source = run.schema.stored, run.source
+        validate(source, schema, run.folder.internal, progress, run.codes, run.rules)
+    run.seal_codes()
 
 
 def write_codes(run: ConfidentialRun) -> None:
@@ -116,6 +117,7 @@ def write_codes(run: ConfidentialRun) -> None:
 
         # The codes that the check wrote were lost, or a fault of the machine is in them.
         coding.write_codes(run.opened, run.rules, run.codes, partial(run.progress, "discretize"))
+        run.seal_codes()
         _ = run.stored_rows
 
 

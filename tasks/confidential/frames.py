@@ -11,7 +11,7 @@ import json
 import math
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,6 +30,7 @@ Blocks: TypeAlias = Mapping[str, NDArray[Any]]
 _LENGTHS = struct.Struct("<IQ")
 _TYPES = ("<i8", "<f8", "<u2", "|u1")
 _BLOCKS = "blocks"
+_PIECE = 1 << 20
 
 
 class Malformed(Exception):
@@ -70,8 +71,14 @@ def send(to: socket.socket, message: Mapping[str, Any], blocks: Blocks | None = 
         raise Gone from error
 
 
-def receive(of: socket.socket) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def receive(
+    of: socket.socket, accept: Callable[[Mapping[str, Any]], int]
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Return the next message, and its blocks.
+
+    Args:
+        of: The connection.
+        accept: Refuses a message that is none, and returns how many bytes of blocks it may have.
 
     Raises:
         Malformed: if it is no frame.
@@ -89,6 +96,8 @@ def receive(of: socket.socket) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Malformed("A frame has no JSON object with a list of blocks.") from None
+    if size > accept(message):
+        raise Malformed("A message has more blocks than it may have.")
     if sum(kind.itemsize * math.prod(shape) for _, kind, shape in listed) != size:
         raise Malformed("The blocks of a frame have another size than it states.")
     blocks = {}
@@ -106,14 +115,14 @@ def _length(value: object) -> int:
 
 def _read(of: socket.socket, size: int) -> bytearray:
     """Return the next bytes."""
-    content = bytearray(size)
-    view, at = memoryview(content), 0
-    while at < size:
+    content = bytearray()
+    while len(content) < size:
+        # Memory grows with what arrives, not with what was announced.
         try:
-            got = of.recv_into(view[at:])
+            got = of.recv(min(size - len(content), _PIECE))
         except OSError as error:
             raise Gone from error
         if not got:
             raise Gone
-        at += got
+        content += got
     return content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.errors import BadInput, DataRefused, ReleaseError, StageFailed, without_detail
 from dp_core.kernel.kernel import Kernel
@@ -20,7 +22,9 @@ from tasks.confidential.confidential_run import ConfidentialRun
 from tasks.confidential.frames import Blocks, Malformed
 from tasks.confidential.messages import REQUESTS, VERSION, Codes, checked, error_message
 from tasks.confidential.plain_values import (
+    RECEIPTS,
     KeptParts,
+    as_block,
     receipt_values,
     request_of,
     stage_grant_values,
@@ -31,6 +35,7 @@ from tasks.run.stage_failures import attempt
 from tasks.support.dask_cluster import dask_client
 from tasks.support.run_folder import RunFolder, where_kept
 
+_ROUNDING = 1e-9  # of a sum of parts of a stage
 Reply = tuple[dict[str, Any], Blocks]
 Tell = Callable[[Mapping[str, Any]], None]
 """Sends a notice to the client."""
@@ -55,6 +60,7 @@ class Host:
         self._dask: Any = None
         self._run: ConfidentialRun | None = None
         self._identified = False
+        self._tenths: dict[str, int] = {}
         self._grants: dict[str, StageGrant] = {}
         self._kept = KeptParts()
 
@@ -129,13 +135,22 @@ class Host:
             ledger=ledger,
             writer=ledger.writer_under(release, fence),
             reservation=reserved,
-            progress=lambda stage, done: self._tell(
-                {"type": "progress", "stage": stage, "done": float(done)}
-            ),
+            progress=self._tell_progress,
             committed=lambda charges: self._tell({"type": "committed", "batch": charges[0].batch}),
             client=self._dask,
         )
         return _done()
+
+    def _tell_progress(self, stage: str, done: float) -> None:
+        """Tell each tenth of a stage once, in order.
+
+        Privacy:
+            The very part that is done would tell the number of rows; so would tenths left out.
+        """
+        told = self._tenths.get(stage, 0)
+        for tenth in range(told + 1, math.floor(10 * done + _ROUNDING) + 1):
+            self._tell({"type": "progress", "stage": stage, "done": tenth / 10})
+            self._tenths[stage] = tenth
 
     @property
     def _opened(self) -> ConfidentialRun:
@@ -160,6 +175,8 @@ class Host:
             # What an earlier process saw in its attempt is not known: there is no verdict then.
             run.judge("unreadable")
         self._identified |= stage == "identify" and ended is None
+        if stage == "discretize" and ended is None:
+            run.judge("fits")
         return _done() if ended is None else error_message(ended)
 
     def _readable(self) -> dict[str, Any]:
@@ -167,6 +184,9 @@ class Host:
 
     def _grant(self, stage: str) -> dict[str, Any]:
         run = self._bound
+        # Whoever stored the codes may have ended before the verdict.
+        run.require_own_codes()
+        run.judge("fits")
         given = run.writer.grant(run.reservation, run.planned.hash, stage)
         self._grants[stage] = given
         return {"type": "granted", "grant": stage_grant_values(given)}
@@ -177,9 +197,11 @@ class Host:
         found = attempt(stage, lambda: kernel.answer(asked), self._opened)
         if isinstance(found, ReleaseError):
             return error_message(found), {}
-        receipts = [receipt_values(grant) for grant, _ in found]
-        values = {str(at): np.asarray(value) for at, (_, value) in enumerate(found)}
-        return {"type": "answer", "receipts": receipts}, values
+        values: dict[str, NDArray[Any]] = {
+            str(at): np.asarray(value) for at, (_, value) in enumerate(found)
+        }
+        values[RECEIPTS] = as_block([receipt_values(grant) for grant, _ in found])
+        return {"type": "answer"}, values
 
     def _rows(self, stage: str, codes: str) -> dict[str, Any]:
         kernel = self._kernel(stage, codes)
@@ -197,7 +219,7 @@ class Host:
         found = attempt("check", lambda: file_work.judge_sets(run, progress), run)
         if isinstance(found, ReleaseError):
             return error_message(found)
-        return {"type": "judged", "not_met": found}
+        return {"type": "judged", "not_met": [[*map(int, numbers)] for numbers in found]}
 
     def _kernel(self, stage: str, codes: str) -> Kernel:
         """Return the kernel about one kind of codes, which charges under a stage's grant."""

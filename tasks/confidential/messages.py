@@ -56,13 +56,14 @@ NOTICES: Mapping[str, Fields] = {
     "progress": {"stage": _TEXT, "done": (float, int)},
     "committed": {"batch": _TEXT},
 }
-"""What the process may send before its reply. Progress is that of a public amount of work."""
+"""What the process may send before its reply. Progress comes in tenths of a stage."""
 
 REPLIES: Mapping[str, Fields] = {
     "clustered": {"address": (str, NoneType), "security": (dict,)},
     "done": {"as": (bool,)},
     "granted": {"grant": (dict,)},
-    "answer": {"receipts": (list,)},
+    # Blocks: the receipts, and the noisy values of each.
+    "answer": {},
     "rows": {"rows": (int, NoneType)},
     "judged": {"not_met": (list,)},
     "error": {"kind": _TEXT, "row": (str, NoneType), "sentence": _TEXT},
@@ -83,6 +84,8 @@ ERRORS: Mapping[str, type[ReleaseError]] = {
 }
 """Errors that may cross; any other becomes `StageFailed`."""
 
+MOST_ASKED = 1 << 30
+"""Most bytes of a question; its public tables are the largest part."""
 MOST_SENTENCE = 4000
 """Most characters of an error's sentence."""
 

@@ -34,6 +34,8 @@ KEPT = 8
 """Number of large parts that both sides keep: methods ask about them in every round."""
 LARGE = 1 << 14
 """Bytes of JSON from which a part of a question is kept."""
+RECEIPTS = "receipts"
+"""Block of an answer with its receipts."""
 _QUESTION = "question"
 _PART = "part"
 
@@ -71,7 +73,7 @@ def request_values(request: Request, kept: KeptParts) -> tuple[dict[str, Any], B
     for field in dataclasses.fields(request):
         value = getattr(request, field.name)
         if field.name == _QUESTION:
-            blocks[_QUESTION] = _as_block(_question_values(value, blocks, kept, new))
+            blocks[_QUESTION] = as_block(_question_values(value, blocks, kept, new))
         else:
             values[field.name] = _plain(value, blocks)
     for key, part in new.items():
@@ -129,7 +131,7 @@ def _question_values(
 
 def _question(blocks: Blocks, kept: KeptParts) -> Any:
     """Return the question of a request, made of the plain values of its fields."""
-    values = _of_block(blocks[_QUESTION])
+    values = of_block(blocks[_QUESTION])
     kind = kind_of_question(values.pop("name"), values.get("about"))
     hints = get_type_hints(kind)
     if {*values} != {field.name for field in dataclasses.fields(cast(Any, kind))}:
@@ -140,7 +142,7 @@ def _question(blocks: Blocks, kept: KeptParts) -> Any:
             key = value[_PART]
             part = kept.find(key)
             if part is None:
-                part = of_type(hints[name], _read(_of_block(blocks[key]), blocks))
+                part = of_type(hints[name], _read(of_block(blocks[key]), blocks))
                 kept.keep(key, part)
             found[name] = part
         else:
@@ -188,11 +190,13 @@ def _field(hint: Any, value: Any) -> Any:
     return of_type(hint, _read(value, {}))
 
 
-def _as_block(value: Any) -> NDArray[np.uint8]:
+def as_block(value: Any) -> NDArray[np.uint8]:
+    """Return plain values as a block of a frame."""
     return np.frombuffer(canonical_json(value), np.uint8)
 
 
-def _of_block(block: NDArray[Any]) -> Any:
+def of_block(block: NDArray[Any]) -> Any:
+    """Return the plain values of a block."""
     return json.loads(block.tobytes())
 
 

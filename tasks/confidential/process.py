@@ -29,7 +29,7 @@ from tasks.confidential.confinement import (
     write_only_below,
 )
 from tasks.confidential.frames import Gone, receive, send
-from tasks.confidential.messages import NOTICES, REPLIES, checked
+from tasks.confidential.messages import MOST_ASKED, NOTICES, REPLIES, REQUESTS, checked
 from tasks.run.home import ledger_file
 from tasks.run.home_folder import home, state_folder
 from tasks.support.forked_process import can_fork, fork
@@ -133,7 +133,7 @@ def serve(connection: socket.socket, *, confined: bool) -> None:
     host.before_cluster = partial(signal.signal, signal.SIGTERM, _leave)
     with contextlib.closing(host), contextlib.suppress(Gone):
         while True:
-            reply, blocks = host.answer(*receive(connection))
+            reply, blocks = host.answer(*receive(connection, _accept))
             # privacy: nothing leaves that is not on the list.
             checked(reply, REPLIES)
             send(connection, reply, blocks)
@@ -142,11 +142,21 @@ def serve(connection: socket.socket, *, confined: bool) -> None:
 def _writable_folders() -> list[Path]:
     """Return the folders to which it writes: of the home, the ledger, its notes, and loops."""
     ledger = ledger_file(home())
-    caches = [*(Path(__file__).parents[2] / "dp_core").rglob("__pycache__")]
+    code = Path(__file__).parents[2] / "dp_core"
+    caches = [file.parent / "__pycache__" for file in code.rglob("__init__.py")]
+    caches.append(Path.home() / ".cache" / "numba")  # where the program's folder is another user's
     if named := os.environ.get("NUMBA_CACHE_DIR"):
         caches.append(Path(named))
+    for cache in caches:
+        with contextlib.suppress(OSError):
+            cache.mkdir(parents=True, exist_ok=True)
     at = [] if ledger is None else [ledger.parent]
     return [home(), state_folder(), *at, *caches, Path(os.devnull)]
+
+
+def _accept(message: Mapping[str, Any]) -> int:
+    """Return how many bytes of blocks a request may have; refuse what is no request."""
+    return MOST_ASKED if checked(message, REQUESTS) == "ask" else 0
 
 
 def _leave(*_: object) -> None:

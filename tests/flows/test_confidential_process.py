@@ -156,3 +156,21 @@ def test_stages_ask_for_nothing_without_a_grant(project, watched):
         project.release(perform=without)
     assert seen
     assert "charge" not in project.kinds()
+
+
+@pytest.mark.slow
+def test_a_batch_of_hundreds_of_tables_is_paid_and_read(project, watched):
+    """The ledger sorts more than SQLite keeps in memory by itself, and may write nowhere else."""
+    names = [f"c{number:02}" for number in range(22)]
+    rows = [
+        "".join("01"[(row >> (at % 7)) & 1] + "," for at in range(22))[:-1] for row in range(99)
+    ]
+    (project.folder / "town.csv").write_text("\n".join([",".join(names), *rows]) + "\n")
+    columns = "".join(f'  {name}: {{type: category, levels: ["0", "1"]}}\n' for name in names)
+    schema = f"version: 1\ntitle: Wide\nunit: row\nrows_about: 99\ncolumns:\n{columns}"
+    (project.folder / "town.schema.yaml").write_text(schema)
+    project.write_spec("select: {method: ways, orders: [2]}\nsynthesize: {sets: 1}\n")
+    watched()
+    project.release()
+    assert project.faults() == {}
+    assert_charged_once(project)

@@ -264,6 +264,8 @@ def _prepare_sqlite(engine: sa.Engine) -> None:
         # privacy: a charge must survive a power failure. The level FULL does not sync the folder
         # after the journal of a committed transaction is deleted, so a restart could roll it back.
         connection.execute("PRAGMA synchronous = EXTRA")
+        # The confidential process may not write where SQLite keeps what it sorts.
+        connection.execute("PRAGMA temp_store = MEMORY")
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:

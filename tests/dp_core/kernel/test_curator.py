@@ -27,6 +27,7 @@ from dp_core.kernel.questions.linear_questions import CellSums
 from dp_core.kernel.questions.query_scores import QueryDistance, SignedQueries
 from dp_core.kernel.questions.table_checks import TableChecks
 from dp_core.kernel.questions.table_distance import TableDistance
+from dp_core.kernel.requests import Tables
 from tests.conftest import DatasetCounter
 
 DOMAIN = Domain(("a", "b", "c"), (2, 3, 4))
@@ -295,4 +296,37 @@ def test_a_step_whose_result_could_lie_elsewhere_is_not_charged(step):
     asked, _, session = curator_of()
     with pytest.raises(ValueError, match="name of a result's file"):
         asked.total("select", step, CellSums(column="a", positions=2), Fraction(1))
+    assert session.charges == []
+
+
+def test_a_request_that_draws_something_else_is_made_anew():
+    curator, counter, _ = curator_of()
+
+    class Exact(Tables):
+        def prepare(self, facts):
+            asked = super().prepare(facts)
+            return asked._replace(draw=lambda of, _: [of.count([("a",)])[("a",)].counts])
+
+    request = Exact(stage="measure", cliques=(("a",),), costs=(Fraction(1, 10**6),))
+    ((_, drawn),) = curator._kernel.answer(request)
+    exact = counter.count([("a",)])[("a",)].counts
+    # Both noises of scale 10^6 are 0 with a probability of 3e-13.
+    assert not np.array_equal(drawn, exact)
+
+
+@pytest.mark.parametrize("number", [{"replicate": -1}, {"round": -1}, {"round": True}])
+def test_the_number_of_a_set_or_round_is_a_whole_number(number):
+    curator, _, session = curator_of()
+    request = Tables(stage="measure", cliques=(("a",),), costs=(Fraction(1, 10),), **number)
+    with pytest.raises(ValueError, match="whole number from 0"):
+        curator._kernel.answer(request)
+    assert session.charges == []
+
+
+def test_a_table_that_cannot_be_counted_is_not_charged():
+    wide = Domain(tuple(f"c{number}" for number in range(32)), (4,) * 32)
+    session = MemorySession(Currency("pure", Fraction(1)), "add-remove")
+    curator = Curator(Kernel(wide, DatasetCounter(None, []), session))
+    with pytest.raises(ValueError, match="at most"):
+        curator.measure("measure", [wide.columns], [Fraction(1, 10)])
     assert session.charges == []

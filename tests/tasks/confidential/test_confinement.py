@@ -17,6 +17,11 @@ mine, other = Path(sys.argv[1]), Path(sys.argv[2])
 confinement.protect_memory()
 told = [confinement.write_only_below([mine, mine / "missing"])]
 told.append(confinement.refuse_sockets_and_programs())
+def shared():
+    import ctypes
+    system = ctypes.CDLL(None, use_errno=True)
+    if system.shmget(0, 4096, 0o1600) < 0:
+        raise OSError(ctypes.get_errno(), "shmget")
 ACTS = {
     "write here": lambda: (mine / "a").write_text("x"),
     "move here": lambda: (mine / "a").rename(mine / "b"),
@@ -25,7 +30,6 @@ ACTS = {
     "folder here": lambda: (mine / "d").mkdir(),
     "read there": lambda: (other / "file").read_text(),
     "local socket": lambda: socket.socketpair(),
-    "local server": lambda: socket.socket(socket.AF_UNIX),
     "thread": lambda: threading.Thread(target=print).start(),
     "write there": lambda: (other / "new").write_text("x"),
     "change there": lambda: (other / "file").write_text("x"),
@@ -35,6 +39,8 @@ ACTS = {
     "link there": lambda: os.link(mine / "b", other / "b"),
     "folder there": lambda: (other / "d").mkdir(),
     "program": lambda: subprocess.run(["true"]),
+    "local server": lambda: socket.socket(socket.AF_UNIX),
+    "shared memory": lambda: shared(),
     "tcp": lambda: socket.socket(),
     "udp": lambda: socket.socket(type=socket.SOCK_DGRAM),
     "ipv6": lambda: socket.socket(socket.AF_INET6),
@@ -65,7 +71,6 @@ ALLOWED = (
     "folder here",
     "read there",
     "local socket",
-    "local server",
     "thread",
 )
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.confidential import frames
-from tasks.confidential.frames import Gone, Malformed, receive, send
+from tasks.confidential.frames import Gone, Malformed, send
 
 ARRAYS = {
     "counts": np.arange(-3, 3, dtype=np.int64).reshape(2, 3),
@@ -21,6 +21,10 @@ ARRAYS = {
     "strided": np.arange(10, dtype=np.int64)[::3],
     "big": np.arange(4, dtype=">i8"),
 }
+
+
+def receive(of, most=frames.MOST_BYTES):
+    return frames.receive(of, lambda _: most)
 
 
 @pytest.fixture
@@ -104,3 +108,10 @@ def test_a_message_that_is_too_large_is_not_sent(ends):
     ends[1].setblocking(False)
     with pytest.raises(Gone):
         receive(ends[1])
+
+
+def test_blocks_that_a_message_may_not_have_are_not_read(ends):
+    announced = json.dumps({"type": "x", "blocks": [["a", "<i8", [1 << 30]]]}).encode()
+    ends[0].sendall(framed(announced, size=8 << 30))
+    with pytest.raises(Malformed, match="more blocks"):
+        receive(ends[1], 0)
