@@ -62,6 +62,8 @@ class Column:
 class PaysAlways:
     """A session that grants whatever it is asked, as often as it is asked."""
 
+    forgets = True
+
     def __init__(self, currency, relation):
         """Pay in `currency`, for files that are neighbours by `relation`."""
         self.currency = currency

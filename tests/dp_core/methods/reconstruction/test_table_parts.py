@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from dp_core.client.interactions import steps_of_a_record
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods.reconstruction.estimates.table_parts import (
@@ -22,7 +23,7 @@ TABLE = np.random.default_rng(2).integers(0, 900, (2, 3))
 def totals(columns, table, stddev):
     """An exact interaction that says its noise is as that of a table's cells."""
     of = Interaction(columns, table.shape)
-    return noisy_sums(of, of.of_table(table), scale=stddev * of.unit)
+    return noisy_sums(of, of.of_table(table), scale=stddev * steps_of_a_record(of))
 
 
 def test_the_interaction_of_a_table_is_read_in_the_order_of_the_domain():
