@@ -144,7 +144,8 @@ def _writable_folders() -> list[Path]:
     ledger = ledger_file(home())
     code = Path(__file__).parents[2] / "dp_core"
     caches = [file.parent / "__pycache__" for file in code.rglob("__init__.py")]
-    caches.append(Path.home() / ".cache" / "numba")  # where the program's folder is another user's
+    if not os.access(code, os.W_OK):
+        caches = [Path.home() / ".cache" / "numba"]  # the program's folder is another user's
     if named := os.environ.get("NUMBA_CACHE_DIR"):
         caches.append(Path(named))
     for cache in caches:
