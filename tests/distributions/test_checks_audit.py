@@ -39,6 +39,7 @@ def asked(session, cost, counts, length):
 def halve(patch):
     """Let the curator believe in half of the sensitivity."""
     change = TableChecks.largest_change
+    patch.setattr("dp_core.kernel.kernel.require_calibrated", lambda *_: None)
     patch.setattr(TableChecks, "largest_change", lambda self, by: change(self, by) / 2)
 
 
