@@ -118,3 +118,18 @@ def test_what_stops_a_second_process_is_no_stop_of_the_first(project, command):
     with project.ledger().lease("town", "a home"):
         assert "(runbook: at-work)" in command("resume", "town").err
     assert need_of(command).startswith("it stopped before 'select'")
+
+
+@pytest.mark.parametrize(
+    ("place", "advice"),
+    [
+        ("flows.release.carry_out", "Nothing was reserved yet: give the same command again."),
+        (MAKE, "`dp-release resume town` continues it"),
+    ],
+    ids=["before", "after"],
+)
+def test_an_interruption_advises_what_goes_on(project, command, monkeypatch, place, advice):
+    monkeypatch.setattr(place, raising(KeyboardInterrupt()))
+    answer = command("run", project.spec, "--out", project.out)
+    assert answer.code == 130
+    assert advice in answer.err

@@ -101,10 +101,14 @@ def make(
                 except (Held, Unpublished):
                     raise
                 except KeyboardInterrupt:
+                    goes_on = (
+                        f"`dp-release resume {made}` continues it, and `dp-release status {made}`"
+                        " shows the stages done."
+                        if RunFolder(home(), made).exists()
+                        else "Nothing was reserved yet: give the same command again."
+                    )
                     raise Interrupted(
-                        f"Release {made!r} was interrupted; nothing is lost. `dp-release resume"
-                        f" {made}` continues it, and `dp-release status {made}` shows the stages"
-                        " done."
+                        f"Release {made!r} was interrupted; nothing is lost. {goes_on}"
                     ) from None
                 except PrefectSignal as stop:
                     progress.close()
