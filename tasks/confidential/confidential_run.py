@@ -133,7 +133,7 @@ class ConfidentialRun(Run):
 
     def seal_codes(self) -> None:
         """Note of which input, and by which rules, the code store was made."""
-        write_atomically(self.codes / _SEAL, self._seal().encode())
+        write_atomically(self.codes / _SEAL, self._seal())
 
     def require_own_codes(self) -> None:
         """Raise StageFailed unless the code store was made of this input by these rules.
@@ -143,16 +143,16 @@ class ConfidentialRun(Run):
             of a backup, would be counted on this account.
         """
         try:
-            mine = hmac.compare_digest((self.codes / _SEAL).read_text(), self._seal())
+            mine = hmac.compare_digest((self.codes / _SEAL).read_bytes(), self._seal())
         except OSError:
             mine = False
         if not mine:
             raise unusable("was not made of this release's input")
 
-    def _seal(self) -> str:
+    def _seal(self) -> bytes:
         bound = (self.folder.confidential / "input").read_text()
         made_of = canonical_json([self.reservation.link, bound, self.rules.hash])
-        return hmac.new(self.key, made_of, "sha256").hexdigest()
+        return hmac.digest(self.key, made_of, "sha256")
 
     @cached_property
     def store(self) -> CodeStore:

@@ -118,7 +118,9 @@ def _question_values(
         if known is not None and known[0] is value:
             found[field.name] = {_PART: known[1]}
             continue
-        text = canonical_json(_plain(value, blocks))
+        arrays: dict[str, NDArray[Any]] = {}
+        text = canonical_json(_plain(value, arrays))
+        assert not arrays, "A part of a question is identified by its text, so it has no arrays."
         if len(text) < LARGE:
             found[field.name] = json.loads(text)
             continue

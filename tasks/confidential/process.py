@@ -66,7 +66,9 @@ def start(*, confined: bool) -> Started:
         confined: Whether it gives up the network, other programs, and writing outside the home.
     """
     mine, its = socket.socketpair()
-    errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the process has ended)
+    # privacy: a traceback may hold a value, and no value is written outside the home.
+    home().mkdir(mode=0o700, parents=True, exist_ok=True)
+    errors = tempfile.TemporaryFile(dir=home())  # noqa: SIM115 (closed when the process has ended)
     if can_fork():
         number = fork(
             partial(serve, its, confined=confined), kept={its.fileno()}, errors=errors.fileno()

@@ -71,7 +71,6 @@ def fork(work: Callable[[], None], *, kept: Collection[int], errors: int) -> int
             code = 0
     except BaseException:
         traceback.print_exc()
-        raise
     finally:
         os._exit(code)
 
