@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from dp_core.errors import StageFailed, without_detail
 from dp_core.plan.data_location import DatabaseTable, places_of, store_of
@@ -31,7 +31,7 @@ def connect(plan: Plan, dask: str | None) -> Connection:
     )
     cluster = dask is not None or plan.spec.dask is not None
     own_ledger = ledger_url(home()).startswith("sqlite:")
-    return ProcessConnection(start(confined=own_ledger and not elsewhere and not cluster))
+    return Connection(start(confined=own_ledger and not elsewhere and not cluster))
 
 
 def _accept(message: Mapping[str, Any]) -> int:
@@ -39,23 +39,7 @@ def _accept(message: Mapping[str, Any]) -> int:
     return MOST_BYTES if checked(message, {**NOTICES, **REPLIES}) == "answer" else 0
 
 
-class Connection(Protocol):
-    """The way to a confidential process."""
-
-    def exchange(
-        self, message: Mapping[str, Any], blocks: Blocks, notice: Notice
-    ) -> tuple[dict[str, Any], Blocks]:
-        """Send a request, pass on each notice, and return the reply and its blocks.
-
-        Raises:
-            StageFailed: if the process has ended.
-        """
-
-    def close(self) -> None:
-        """End the process."""
-
-
-class ProcessConnection:
+class Connection:
     """The connection to a confidential process that was started."""
 
     def __init__(self, started: Started) -> None:
@@ -70,6 +54,11 @@ class ProcessConnection:
     def exchange(
         self, message: Mapping[str, Any], blocks: Blocks, notice: Notice
     ) -> tuple[dict[str, Any], Blocks]:
+        """Send a request, pass on each notice, and return the reply and its blocks.
+
+        Raises:
+            StageFailed: if the process has ended.
+        """
         if self._ended is not None:
             raise without_detail(self._ended)
         try:
@@ -98,6 +87,7 @@ class ProcessConnection:
             raise
 
     def close(self) -> None:
+        """End the process."""
         if self._ended is None:
             self._ended = StageFailed(
                 "The process that reads the data was ended. Resume the release."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from tasks.run.public_files import codes_folder, synthetic_codes, synthetic_file
 from tasks.run.release_run import Run
 from tasks.stages.reconstruct import restored_models
 from tasks.stages.stage_task import stage
-
-if TYPE_CHECKING:
-    pass
 
 _DRAWN = 0.98  # part of the stage after all pieces are drawn
 

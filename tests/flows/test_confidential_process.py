@@ -14,7 +14,7 @@ import pytest
 
 from dp_core.errors import SchemaViolation, StageFailed
 from tasks.confidential import connection, process
-from tasks.confidential.connection import ProcessConnection
+from tasks.confidential.connection import Connection
 from tasks.confidential.process import start
 from tests.flows.conftest import assert_charged_once, plainly
 from tests.full import some
@@ -24,7 +24,7 @@ MESSAGES = 18
 ROOT = Path(__file__).parents[2]
 
 
-class Watched(ProcessConnection):
+class Watched(Connection):
     """A connection that kills its process before, or after, a numbered message."""
 
     def __init__(self, at=None, *, after=False):

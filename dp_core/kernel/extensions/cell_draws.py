@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,6 @@ from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, log_one_
 from dp_core.kernel.mechanisms.event import Event, ScaledEvent, check_positive
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.privacy import Relation
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +34,6 @@ from dp_core.kernel.mechanisms.event import Event, ScaledEvent, check_positive
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.noise.exact_samplers import add_noise
 from dp_core.kernel.privacy import Relation
-
-if TYPE_CHECKING:
-    pass
-
 
 _PRECISE = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
 """Decimal arithmetic whose operations, including `exp`, are exact to one unit of the 60th digit."""

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +19,6 @@ from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dp_core.schema.bin_pieces import MAX_INTEGER, USUAL_BINS, VALUES_WITHOUT_BINS, bin_count
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import parse_fraction
-
-if TYPE_CHECKING:
-    pass
 
 
 class Integer(ValueType):
