@@ -2,7 +2,7 @@
 
 Draws are held to their law and scale by `tests/distributions/test_noise.py`, and the curator's ways
 to them are audited by draws in `test_audit.py` and others. What is left
-of a statistic is how far its values move and what sensitivity the curator takes for them; that
+of a statistic is how far its values move and what sensitivity the kernel takes for them; that
 takes no draws, and never fails by chance.
 """
 
@@ -34,7 +34,7 @@ def handed_over(patch: pytest.MonkeyPatch, ask: Callable[[], Values]) -> tuple[V
         return values + 1_000_003 + np.arange(values.size).reshape(values.shape)
 
     with patch.context() as here:
-        # In place of the sampler: the curator computes, charges and hands over as ever.
+        # In place of the sampler: the kernel computes, charges and hands over as ever.
         here.setattr(additive_noise, "add_noise", noise)
         answer = ask()
     ((values, kind, scale),) = asked

@@ -2,7 +2,7 @@
 
 Draws of the choice are held to these laws by `tests/distributions/test_noise.py`, and the whole way
 through the curator is audited by draws in `test_audit.py`. What is left of a statistic is how far
-its scores move and what sensitivity the curator takes for them; that takes no draws.
+its scores move and what sensitivity the kernel takes for them; that takes no draws.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def permute_and_flip(scores: NDArray[np.int64], scale: float) -> NDArray[np.floa
 def chances(
     patch: pytest.MonkeyPatch, curator: Curator, statistic: Statistic, cost: Fraction
 ) -> NDArray[np.float64]:
-    """Return with what chance the curator chooses each entry, for a charge of `cost`."""
+    """Return with what chance the kernel chooses each entry, for a charge of `cost`."""
     asked = []
 
     def noise(scores: NDArray[np.int64], scale: Fraction, *, gumbel: bool) -> int:
@@ -54,7 +54,7 @@ def chances(
         return 0
 
     with patch.context() as here:
-        # In place of the sampler: the curator computes, charges and hands over as ever.
+        # In place of the sampler: the kernel computes, charges and hands over as ever.
         here.setattr(private_choice, "noisy_max", noise)
         curator.choose("select", "x", statistic, cost)
     (found,) = asked

@@ -21,7 +21,7 @@ _LOOK = 0.02
 """Seconds between polls of the running processes."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
-ReportedFailure = Callable[[Cell, Result, float], None]
+Told = Callable[[Cell, Result, float], None]
 """Called with each finished cell, its result and its duration in seconds."""
 
 
@@ -53,7 +53,7 @@ def run_cells(
     *,
     at_once: int,
     limit: float,
-    told: ReportedFailure,
+    told: Told,
 ) -> None:
     """Run every job and store its result, however it ended.
 

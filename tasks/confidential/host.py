@@ -1,4 +1,4 @@
-"""The side of the process: it answers each message of its client."""
+"""The process's side of the connection: it answers each message of its client."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Host:
     """Answers the messages of one client, about one release.
 
     Attributes:
-        clustered: Called before a cluster is connected or started; does nothing by default.
+        before_cluster: Called before a cluster is connected or started; does nothing by default.
     """
 
     def __init__(self, tell: Tell) -> None:

@@ -1,7 +1,7 @@
-"""Whether what is charged covers its question: one rule for the curator, the ledger and `verify`.
+"""Whether what is charged covers its question: one rule for kernel, ledger and `verify`.
 
-The curator asks it before every charge, the ledger before it accepts an entry and whenever it is
-audited, and `verify` of every receipt.
+The kernel applies it before every charge, the ledger before it accepts an entry and whenever it is
+audited, and `verify` to every receipt.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class TableDraws(Synthesizer):
     positions within a bin are drawn uniformly, or with the weights of privately chosen bins.
 
     Attributes:
-        kind: How the curator draws the records: `independent` of each other, or from an `urn`.
+        kind: How the kernel draws the records: `independent` of each other, or from an `urn`.
     """
 
     kind: ClassVar[Literal["independent", "urn"]]
