@@ -87,7 +87,8 @@ class Host:
             raise
         except Exception as error:
             release = fields.get("release") if self._run is None else self._run.folder.release
-            kept = RunFolder(home(), f"{release}").keep_detail(traceback.format_exc())
+            folder = RunFolder(home(), Path(f"{release}").name)  # in the home, whatever was sent
+            kept = folder.keep_detail(traceback.format_exc())
             reply = error_message(
                 StageFailed(
                     f"The process that reads the data failed ({type(error).__name__}); the detail"

@@ -10,6 +10,7 @@ from tasks.confidential.messages import (
     NOTICES,
     REPLIES,
     REQUESTS,
+    VERSION,
     checked,
     error_message,
     error_of,
@@ -71,3 +72,18 @@ def test_a_client_of_another_version_opens_nothing():
     opening = {"type": "open", **example(REQUESTS["open"]), "protocol": 0}
     with pytest.raises(Malformed):
         Host(print).answer(opening, {})
+
+
+def test_what_fails_before_a_release_is_open_is_kept_in_the_home(home, monkeypatch):
+    monkeypatch.setattr("tasks.confidential.host.preview_plan", lambda _: 1 / 0)
+    opening = {
+        "type": "open",
+        **example(REQUESTS["open"]),
+        "release": "../../x",
+        "protocol": VERSION,
+    }
+    reply, _ = Host(print).answer(opening, {})
+    assert reply["kind"] == "StageFailed"
+    assert "ZeroDivisionError" in reply["sentence"]
+    (kept,) = home.parent.rglob("failure.txt")
+    assert kept.is_relative_to(home / "runs" / "x")
