@@ -28,18 +28,23 @@ class StageResult:
     """The public result of a task: that it is done. Later tasks take it as an argument.
 
     Prefect draws an edge between two tasks if one takes what the other returned. The results
-    themselves are files in the run's folder. This is not a dataclass, because Prefect would search
-    its fields for edges, and mistake equal names for results of other tasks.
+    themselves are files in the run's folder. This is not a dataclass, and no task returns one,
+    because Prefect would search its fields for edges: equal names, or a value at an address that
+    another task's value had, would draw an edge that is not there.
 
     Attributes:
         stage: Name of the task.
         facts: SHA-256 of the public facts that it stored.
+        grant: What the ledger allows the next stage; None unless the task is a grant.
     """
 
-    def __init__(self, stage: str, facts: Mapping[str, object]) -> None:
-        """Name the task, and hash its public facts."""
+    def __init__(
+        self, stage: str, facts: Mapping[str, object], grant: StageGrant | None = None
+    ) -> None:
+        """Name the task, hash its public facts, and hold the grant that it made."""
         self.stage = stage
         self.facts = digest(dict(facts))
+        self.grant = grant
 
     def __repr__(self) -> str:
         return f"StageResult({self.stage!r}, facts={self.facts[:12]})"
@@ -79,8 +84,9 @@ def granted_stage(
 ) -> Callable[[Callable[[RunT, StageGrant], Facts]], Task[..., StageResult]]:
     """Return a decorator that makes a Prefect task of a stage that needs a grant of the ledger.
 
-    As `stage`, but the task also takes the grant, after the run. Without a grant for this stage of
-    this reservation and its plan it fails before its work begins, unless the stage is already done.
+    As `stage`, but the task also takes the result of the task `grant`, after the run. Without a
+    grant for this stage of this reservation and its plan it fails before its work begins, unless
+    the stage is already done.
 
     Args:
         name: Public name of the stage; one of `dp_core.policies.stage_grant.PAYS`.
@@ -94,10 +100,11 @@ def granted_stage(
     def decorate(work: Callable[[RunT, StageGrant], Facts]) -> Task[..., StageResult]:
         def perform(
             run: RunT,
-            grant: StageGrant | None,
+            granted: StageResult | None,
             *after: object,  # noqa: ARG001 (edges of the graph)
         ) -> StageResult:
             def perform_granted() -> Facts:
+                grant = None if granted is None else granted.grant
                 mine = (name, run.reservation.link, run.reservation.plan)
                 if grant is None or (grant.stage, grant.reservation, grant.plan) != mine:
                     raise StageFailed(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dp_core.policies.stage_grant import StageGrant
 from tasks.confidential.public_run import PublicRun
 from tasks.ledger.stored_result import require_as_committed
 from tasks.run.release_run import Run
@@ -33,11 +32,11 @@ def reserve(opening: Opening) -> StageResult:
 
 
 @gate("grant", "grant {stage}")
-def grant(run: PublicRun, stage: str, *after: object) -> StageGrant:  # noqa: ARG001 (edges of the graph)
+def grant(run: PublicRun, stage: str, *after: object) -> StageResult:  # noqa: ARG001 (edges of the graph)
     """Check the lease, the reservation, the plan and what is left for a stage; see `StageGrant`."""
     given = run.confidential.grant(run, stage)
     run.granted(given)
-    return given
+    return StageResult(f"grant {stage}", {}, given)
 
 
 @gate("settle")

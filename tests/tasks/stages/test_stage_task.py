@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
+from prefect.utilities.collections import visit_collection
 
 from dp_core.errors import BadInput, BudgetRefused, SchemaViolation, StageFailed
 from dp_core.kernel.canonical import digest
 from dp_core.policies.stage_grant import StageGrant
-from tasks.stages.stage_task import granted_stage, stage
+from tasks.stages.stage_task import StageResult, granted_stage, stage
 from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
 
 CANARY = "salary-of-row-4711"
@@ -237,7 +238,8 @@ def test_prefect_keeps_caches_and_repeats_nothing_of_a_stage():
 
 
 def grant_for(name, reservation="r" * 64, plan="p" * 64):
-    return StageGrant(name, "first", reservation, plan, 1, {})
+    given = StageGrant(name, "first", reservation, plan, 1, {})
+    return StageResult(f"grant {name}", {}, given)
 
 
 @pytest.mark.parametrize(
@@ -286,3 +288,11 @@ def test_what_stops_the_process_carries_no_error_of_the_stage(run):
         work.fn(run)
     assert stopped.value.__cause__ is stopped.value.__context__ is None
     assert run.folder.facts_of("measure") is None
+
+
+def test_prefect_finds_nothing_inside_a_result_to_draw_an_edge_from():
+    found = []
+    for result in grant_for("measure"), StageResult("count", {"rows": [1, 2]}):
+        visit_collection(result, found.append, max_depth=1)
+        assert found == [result]
+        found.clear()
