@@ -15,6 +15,11 @@ import resource
 import struct
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal, TypeAlias
+
+Reach: TypeAlias = Literal["home", "network", "programs"]
+"""What a process must reach: the home alone; the network too, for a database, an object store or a
+cluster that runs; or programs, for a cluster that it starts, which inherit what it gives up."""
 
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 
@@ -30,12 +35,25 @@ _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _ARCHITECTURE = 0, 4
 _IO_URING = 425  # its requests are not seen by the filter
 _CALLS = {
-    # Architecture's name: its identifier; seccomp; then what is refused: execve, execveat, socket
-    # (pairs of connected sockets have a call of their own), shmget and msgget.
-    "x86_64": (0xC000003E, 317, (59, 322, 41, 29, 68)),
-    "aarch64": (0xC00000B7, 277, (221, 281, 198, 194, 186)),
+    # Architecture's name: its identifier; seccomp; socket (pairs of connected sockets have a call
+    # of their own); then what is refused always: execve, execveat, shmget and msgget.
+    "x86_64": (0xC000003E, 317, 41, (59, 322, 29, 68)),
+    "aarch64": (0xC00000B7, 277, 198, (221, 281, 194, 186)),
 }
 _FOREIGN = 0x40000000  # numbers of another interface of x86_64
+
+
+def confine(reach: Reach, writable: Iterable[Path]) -> None:
+    """Give up what a process does not need, as far as the system can take it.
+
+    Args:
+        reach: What the process must reach.
+        writable: Folders to which it writes.
+    """
+    protect_memory()
+    if reach != "programs":
+        write_only_below(writable)
+        refuse_programs(sockets=reach == "network")
 
 
 def protect_memory() -> None:
@@ -73,16 +91,19 @@ def write_only_below(folders: Iterable[Path]) -> bool:
     return restricted
 
 
-def refuse_sockets_and_programs() -> bool:
-    """Give up starting programs, new sockets, and memory and queues that others could read.
+def refuse_programs(*, sockets: bool) -> bool:
+    """Give up starting programs, and memory and queues that others could read.
+
+    Args:
+        sockets: Whether it may still open sockets.
 
     Returns:
         Whether the system can do so.
     """
     if (known := _CALLS.get(platform.machine())) is None:
         return False
-    architecture, seccomp, refused = known
-    calls = [*refused, _IO_URING]
+    architecture, seccomp, socket, refused = known
+    calls = [*refused, *(() if sockets else (socket, _IO_URING))]
     # Each step: operation, how many steps a match and a miss skip, and what it compares with.
     steps = [
         (_LOAD, 0, 0, _ARCHITECTURE),

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from dp_core.errors import StageFailed, without_detail
 from dp_core.plan.data_location import DatabaseTable, places_of, store_of
 from dp_core.plan.plan import Plan
+from tasks.confidential.confinement import Reach
 from tasks.confidential.frames import MOST_BYTES, Blocks, Gone, Malformed, receive, send
 from tasks.confidential.messages import NOTICES, REPLIES, checked
 from tasks.confidential.process import Started, start
@@ -25,13 +26,15 @@ def connect(plan: Plan, dask: str | None) -> Connection:
         plan: Plan of the release.
         dask: Address of a running Dask scheduler; None for what the plan's spec says.
     """
-    data = plan.spec.data
-    elsewhere = data is not None and any(
-        isinstance(place, DatabaseTable) or store_of(place) is not None for place in places_of(data)
-    )
-    cluster = dask is not None or plan.spec.dask is not None
-    own_ledger = ledger_url(home()).startswith("sqlite:")
-    return Connection(start(confined=own_ledger and not elsewhere and not cluster))
+    places = () if plan.spec.data is None else places_of(plan.spec.data)
+    databases = [place.variable for place in places if isinstance(place, DatabaseTable)]
+    remote = bool(databases) or any(store_of(place) for place in places)
+    reach: Reach = "home"
+    if dask is None and plan.spec.dask is not None:
+        reach = "programs"
+    elif remote or dask is not None or not ledger_url(home()).startswith("sqlite:"):
+        reach = "network"
+    return Connection(start(reach, databases))
 
 
 def _accept(message: Mapping[str, Any]) -> int:

@@ -17,17 +17,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from tasks.confidential.confinement import (
-    protect_memory,
-    refuse_sockets_and_programs,
-    write_only_below,
-)
+from tasks.confidential.confinement import Reach, confine
 from tasks.confidential.frames import Gone, receive, send
 from tasks.confidential.messages import MOST_ASKED, NOTICES, REPLIES, REQUESTS, checked
 from tasks.run.home import ledger_file
@@ -59,11 +55,12 @@ class Started:
     end: Callable[[], tuple[int, str]]
 
 
-def start(*, confined: bool) -> Started:
+def start(reach: Reach = "home", databases: Sequence[str] = ()) -> Started:
     """Start a confidential process; it imports what it needs while the caller goes on.
 
     Args:
-        confined: Whether it gives up the network, other programs, and writing outside the home.
+        reach: What it must reach; by default the home alone.
+        databases: Environment variables with the URLs of databases that it reads; none by default.
     """
     mine, its = socket.socketpair()
     # privacy: a traceback may hold a value, and no value is written outside the home.
@@ -71,7 +68,7 @@ def start(*, confined: bool) -> Started:
     errors = tempfile.TemporaryFile(dir=home())  # noqa: SIM115 (closed when the process has ended)
     if can_fork():
         number = fork(
-            partial(serve, its, confined=confined), kept={its.fileno()}, errors=errors.fileno()
+            partial(serve, its, reach, databases), kept={its.fileno()}, errors=errors.fileno()
         )
         its.close()
 
@@ -81,7 +78,7 @@ def start(*, confined: bool) -> Started:
 
     else:
         child = subprocess.Popen(
-            [sys.executable, "-P", *PROGRAM, str(its.fileno()), str(confined)],
+            [sys.executable, "-P", *PROGRAM, str(its.fileno()), reach, *databases],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
@@ -108,18 +105,16 @@ def start(*, confined: bool) -> Started:
     return Started(number, mine, end)
 
 
-def serve(connection: socket.socket, *, confined: bool) -> None:
+def serve(connection: socket.socket, reach: Reach, databases: Sequence[str]) -> None:
     """Answer the messages of a client until it closes the connection.
 
     Args:
         connection: The process's end.
-        confined: Whether to give up the network, other programs, and writing outside the home.
+        reach: What it must reach.
+        databases: Environment variables with the URLs of databases that it reads.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    protect_memory()
-    if confined:
-        write_only_below(_writable_folders())
-        refuse_sockets_and_programs()
+    confine(reach, [*_writable_folders(), *_beside_files(databases)])
     threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
     from tasks.confidential.host import Host
     from tasks.validation.suite_judge import load_great_expectations
@@ -141,6 +136,12 @@ def serve(connection: socket.socket, *, confined: bool) -> None:
             send(connection, reply, blocks)
 
 
+def serve_as_told() -> None:
+    """Answer the messages of the client that started this interpreter, as its arguments say."""
+    number, reach, *databases = sys.argv[1:]
+    serve(socket.socket(fileno=int(number)), cast("Reach", reach), databases)
+
+
 def _writable_folders() -> list[Path]:
     """Return the folders to which it writes: of the home, the ledger, its notes, and loops."""
     ledger = ledger_file(home())
@@ -155,6 +156,16 @@ def _writable_folders() -> list[Path]:
             cache.mkdir(parents=True, exist_ok=True)
     at = [] if ledger is None else [ledger.parent]
     return [home(), state_folder(), *at, *caches, Path(os.devnull)]
+
+
+def _beside_files(databases: Sequence[str]) -> list[Path]:
+    """Return the folders of SQLite databases: SQLite may write beside a file that it reads."""
+    if not databases:
+        return []
+    from tasks.inputs.database_connection import sqlite_file
+
+    files = map(sqlite_file, databases)
+    return [file.parent for file in files if file is not None]
 
 
 def _accept(message: Mapping[str, Any]) -> int:
@@ -178,4 +189,4 @@ def _end_with(connection: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), confined=sys.argv[2] == str(True))
+    serve_as_told()

@@ -10,6 +10,8 @@ import os
 import sqlite3
 import urllib.parse
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -103,6 +105,15 @@ def _engine(variable: str) -> sa.Engine:
             " password, write characters like @ and / as %40 and %2F.",
             row="database-variable",
         ) from None
+
+
+def sqlite_file(variable: str) -> Path | None:
+    """Return the file of the SQLite database that a variable names; None if it names none."""
+    with suppress(sa.exc.ArgumentError, ValueError, TypeError):
+        url = sa.make_url(os.environ.get(variable, "").strip())
+        if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
+            return Path(str(url.database)).absolute()
+    return None
 
 
 def _sqlite(url: sa.URL) -> Any:

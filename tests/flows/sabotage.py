@@ -14,7 +14,6 @@ import gc
 import importlib
 import json
 import os
-import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -188,7 +187,7 @@ def serve() -> None:
     sabotage = Sabotage(row)
     sabotage.job = job
     sabotage.install(host)
-    process.serve(socket.socket(fileno=int(sys.argv[1])), confined=sys.argv[2] == str(True))
+    process.serve_as_told()
 
 
 if __name__ == "__main__":

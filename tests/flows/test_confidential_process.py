@@ -14,9 +14,10 @@ import pytest
 
 from dp_core.errors import SchemaViolation, StageFailed
 from tasks.confidential import connection, process
-from tasks.confidential.connection import Connection
-from tasks.confidential.process import start
-from tests.flows.conftest import assert_charged_once, plainly
+from tasks.confidential.connection import Connection, connect
+from tests.databases import VARIABLE, sqlite_database
+from tests.flows.conftest import assert_charged_once, plainly, survey
+from tests.flows.test_database_release import TABLE, fill
 from tests.full import some
 
 MESSAGES = 18
@@ -27,9 +28,9 @@ ROOT = Path(__file__).parents[2]
 class Watched(Connection):
     """A connection that kills its process before, or after, a numbered message."""
 
-    def __init__(self, at=None, *, after=False):
-        self.started = start(confined=True)
-        super().__init__(self.started)
+    def __init__(self, started, at=None, *, after=False):
+        self.started = started
+        super().__init__(started)
         self.messages, self._at, self._after = [], at, after
 
     def exchange(self, message, blocks, notice):
@@ -56,10 +57,11 @@ def watched(monkeypatch):
     monkeypatch.setattr(process, "can_fork", lambda: False)
 
     def use(**how):
-        def connect(*_):
-            used.append(Watched(**how))
+        def watching(started):
+            used.append(Watched(started, **how))
             return used[-1]
 
+        monkeypatch.setattr(connection, "Connection", watching)
         monkeypatch.setattr(connection, "connect", connect)
         return used
 
@@ -79,6 +81,21 @@ def test_this_process_holds_no_row_and_no_exact_count(project, watched, monkeypa
     assert len(used[0].messages) == MESSAGES
     types = {kind for kind, _ in used[0].messages}
     assert types == {"open", "work", "grant", "ask", "rows", "judge"}
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_database_opens_the_network_and_nothing_else(project, watched, tmp_path, monkeypatch):
+    used = watched()
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    database = sqlite_database(folder)
+    database.run("PRAGMA journal_mode = WAL")  # its readers write beside the file
+    fill(database, survey())
+    monkeypatch.setenv(VARIABLE, database.url)
+    project.write_spec(data=TABLE)
+    project.release()
+    assert project.faults() == {}
+    assert re.search(r"Seccomp:\s+2\n", used[0].state)
 
 
 def test_it_ends_with_its_release(project, watched):
