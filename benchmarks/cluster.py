@@ -7,16 +7,14 @@ in as many processes show, each over its part, with nobody who hands out tasks. 
 same rows whatever the workers; weak scaling: each worker brings its rows. Codes are random
 (nobody's data), written once and mapped from the page cache. Ways take turns; the best wall time of
 the turns, and the CPU of all processes in that turn. Every way's counts are compared with the
-loop's. Other work on the machine spoils the speed-up: see `uptime`. With `--drawn`, a large set is
-drawn on threads and on the same workers instead. With `--cpu` only CPU seconds are compared, which
-other work hardly changes: 1, 2 and 4 workers, even where there are fewer processors, each cluster
-started when the one before it has ended. Every worker has imported and loaded its code before.
+loop's. Other work on the machine spoils the speed-up: see `uptime`. With `--cpu` only CPU seconds
+are compared, which other work hardly changes: 1, 2 and 4 workers, even where there are fewer
+processors, each cluster started when the one before it has ended. Every worker has imported and
+loaded its code before.
 
     python benchmarks/cluster.py
     python benchmarks/cluster.py --rows 100000000 --turns 9 --keep /tmp/codes
-    python benchmarks/cluster.py --drawn 4000000 --turns 1
     python benchmarks/cluster.py --cpu --rows 10000000
-    python benchmarks/cluster.py --cpu --drawn 2000000 --turns 1
 """
 
 from __future__ import annotations
@@ -32,12 +30,9 @@ import sys
 import tempfile
 import time
 import warnings
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,21 +44,15 @@ import psutil
 from common import MIXED_SIZES as SIZES
 from distributed import Client, LocalCluster
 
-from benchmarks.trial import trial_plan
 from dp_core.confidential.code_store import CHUNK_ROWS, CodeStore, StoreWriter
-from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.cell_counts import count_tables
-from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.processors import threads
-from dp_core.plan.procedure import carry_out, decode_piece
 from dp_core.tables.table_plan import plan_tables
 from tasks.counting.dask_counter import DaskCounter
-from tasks.drawing.drawn_pieces import drawn_pieces
 
 if TYPE_CHECKING:
-    from dp_core.methods.reconstruction.reconstructor import Model
-    from dp_core.plan.plan import Plan
+    pass
 
 DOMAIN = Domain(tuple(f"c{place}" for place in range(len(SIZES))), SIZES)
 PAIRS: list[Clique] = list(itertools.combinations(DOMAIN.columns, 2))
@@ -161,73 +150,6 @@ def measure(ways: dict[str, tuple[Count, CodeStore]], turns: int) -> dict[str, t
     return best
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """A set to draw and decode, of a model fitted to noisy tables of random records."""
-
-    plan: Plan
-    models: Mapping[int, Model]
-
-    @classmethod
-    def of(cls, rows: int) -> Drawing:
-        """Return a set of so many rows, of the tables `privsyn` measures in 100,000 records."""
-        rng = np.random.default_rng(2026)
-        scale = rng.normal(size=100_000)
-        codes = [
-            np.clip((0.6 * scale + rng.normal(size=scale.size) + 3) * size / 6, 0, size - 1)
-            for size in SIZES
-        ]
-        data = Dataset(DOMAIN, np.stack(codes).astype(np.uint16))
-        plan = trial_plan(DOMAIN, "privsyn", Fraction(1), Fraction(1, 10**9), sets=1, rows=rows)
-        outcome = carry_out(plan, MemoryCounter(data))
-        return cls(outcome.plan, outcome.models)
-
-    def drawn(self, client: Client | None = None) -> int:
-        """Draw the set on threads or on a cluster; return a checksum of its records."""
-        check = 0
-        with drawn_pieces(self.plan, self.models, (1,), client) as pieces:
-            for piece, _ in pieces:
-                check = zlib.crc32(np.ascontiguousarray(piece.codes), check)
-        return check
-
-    def on_one(self) -> int:
-        """Draw the set on one processor."""
-        with on_processors(1):
-            return self.drawn()
-
-
-def load_code(plan: Plan, models: Mapping[int, Model]) -> None:
-    """Draw and decode a few records, so that a process has loaded all code."""
-    decode_piece(plan, models[0].sample(1_000, rng=np.random.default_rng(1)), 1, 0)
-
-
-def drawings(rows: int, clients: Mapping[int, Client]) -> dict[str, Callable[[], int]]:
-    """Return ways to draw and decode a set; each returns a checksum of its records."""
-    drawing = Drawing.of(rows)
-    ways: dict[str, Callable[[], int]] = {"1 thread here": drawing.on_one}
-    ways[f"{threads()} threads here"] = drawing.drawn
-    for workers, client in clients.items():
-        ways[f"Dask, {workers} worker(s)"] = partial(drawing.drawn, client)
-    return ways
-
-
-def measure_drawings(
-    ways: dict[str, Callable[[], int]], turns: int
-) -> dict[str, tuple[float, float]]:
-    """Return wall and CPU seconds of each way's best turn; a first one is not counted."""
-    best: dict[str, tuple[float, float]] = {}
-    checks = set()
-    for turn in range(turns + 1):
-        for name, way in ways.items():
-            spent, start = cpu(), time.perf_counter()
-            checks.add(way())
-            wall, spent = time.perf_counter() - start, cpu() - spent
-            assert len(checks) == 1, f"{name} draws other records"
-            if turn:
-                best[name] = min(best.get(name, (wall, spent)), (wall, spent))
-    return best
-
-
 @contextmanager
 def one_cluster(workers: int, folder: Path) -> Iterator[Client]:
     """Give a client of a cluster of so many worker processes."""
@@ -263,63 +185,26 @@ def least_cpu(work: Callable[[], object], turns: int) -> float:
     return min(spent)
 
 
-def compare_cpu(work: CpuWork, folder: Path, turns: int) -> None:
-    """Print the CPU seconds of some work on one processor here, and on 1, 2 and 4 workers."""
-    spent = {}
-    for number in (0, *WORKERS):
-        place: AbstractContextManager[Client | None]
-        place = one_cluster(number, folder) if number else nullcontext()
-        with place as client, nullcontext() if number else on_processors(1):
-            work.prepare(client)
-            spent[number] = least_cpu(partial(work.do, client), turns)
-    print(f"{work.name:40}{'CPU s':>8}{'of one worker':>16}")
-    for number, seconds in spent.items():
-        name = f"Dask, {number} worker(s)" if number else "1 thread here, without Dask"
-        print(f"{name:40}{seconds:8.2f}{seconds / spent[1]:15.2f}x")
-
-
-@dataclass(frozen=True, slots=True)
-class CpuWork:
-    """Work that is done here or on a cluster, and compares its results.
-
-    Attributes:
-        name: What is done.
-        prepare: Loads all code, here or on the workers of a cluster.
-        do: Does it.
-    """
-
-    name: str
-    prepare: Callable[[Client | None], object]
-    do: Callable[[Client | None], object]
-
-
-def counting(store: CodeStore) -> CpuWork:
-    """Return counting all pairs of a store."""
-    expected = loop(store)
+def compare_cpu(store: CodeStore, folder: Path, turns: int) -> None:
+    """Print the CPU seconds of counting on one processor here, and on 1, 2 and 4 workers."""
+    expected, spent = loop(store), {}
 
     def count(client: Client | None) -> None:
         found = loop(store) if client is None else by_dask(client)(store)
         pairs = zip(found, expected, strict=True)
         assert all(np.array_equal(*pair) for pair in pairs), "counts differ"
 
-    return CpuWork(f"{len(PAIRS)} pairs of {store.rows:,} rows", count, count)
-
-
-def set_drawing(rows: int) -> CpuWork:
-    """Return drawing and decoding a set."""
-    drawing, checks = Drawing.of(rows), set[int]()
-
-    def prepare(client: Client | None) -> None:
-        if client is None:
-            load_code(drawing.plan, drawing.models)
-        else:
-            client.run(load_code, drawing.plan, drawing.models)
-
-    def draw(client: Client | None) -> None:
-        checks.add(drawing.drawn(client))
-        assert len(checks) == 1, "other records are drawn"
-
-    return CpuWork(f"a set of {rows:,} rows", prepare, draw)
+    for number in (0, *WORKERS):
+        place: AbstractContextManager[Client | None]
+        place = one_cluster(number, folder) if number else nullcontext()
+        with place as client, nullcontext() if number else on_processors(1):
+            count(client)
+            spent[number] = least_cpu(partial(count, client), turns)
+    what = f"{len(PAIRS)} pairs of {store.rows:,} rows"
+    print(f"{what:40}{'CPU s':>8}{'of one worker':>16}")
+    for number, seconds in spent.items():
+        name = f"Dask, {number} worker(s)" if number else "1 thread here, without Dask"
+        print(f"{name:40}{seconds:8.2f}{seconds / spent[1]:15.2f}x")
 
 
 def main() -> None:
@@ -328,24 +213,15 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--keep", type=Path, help="folder that keeps the codes for another run")
-    parser.add_argument("--drawn", type=int, help="rows of a set to draw, instead of counting")
     parser.add_argument("--cpu", action="store_true", help="compare CPU seconds only")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        if options.cpu:
-            kept = (options.keep or scratch) / f"codes-{options.rows}"
-            drawn = options.drawn
-            work = set_drawing(drawn) if drawn else counting(make_store(kept, options.rows))
-            compare_cpu(work, scratch, options.turns)
-            return
-        if options.drawn:
-            ways = drawings(options.drawn, clusters(stack, scratch))
-            found = measure_drawings(ways, options.turns)
-            report(found, "1 thread here", f"a set of {options.drawn:,} rows")
-            return
         store = make_store((options.keep or scratch) / f"codes-{options.rows}", options.rows)
+        if options.cpu:
+            compare_cpu(store, scratch, options.turns)
+            return
         clients = clusters(stack, scratch)
         packages = ("numpy", "numba", "dask", "distributed")
         versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)

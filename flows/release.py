@@ -48,7 +48,6 @@ from tasks.stages.reconstruct import reconstruct
 from tasks.stages.stage_task import StageResult
 from tasks.stages.synthesize import synthesize
 from tasks.stages.validate_schema import discretize, validate_schema
-from tasks.support.dask_cluster import check_address, dask_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,13 +188,11 @@ def carry_out(
         started = _CONNECTION.get()
         confidential = Client(lambda: started or connection.connect(plan, dask))
         until_the_end.callback(confidential.close)
-        client = None
-        # A cluster that cannot be used is refused before anything is reserved.
-        if dask is not None or plan.spec.dask is not None:
-            check_address(dask)
-            where, security = confidential.cluster(dask, spec.absolute())
-            joined = dask_client(where, plan.spec.dask if dask is None else None, security)
-            client = until_the_end.enter_context(joined)
+        # A cluster that cannot be used is refused before anything is reserved. Tables of an earlier
+        # release are not counted again.
+        counts = plan.spec.measurements is None
+        if counts and (dask is not None or plan.spec.dask is not None):
+            confidential.cluster(dask, spec.absolute())
         opening = Opening(
             plan,
             spec,
@@ -207,7 +204,6 @@ def carry_out(
         )
         reserved = _answer(perform(reserve, opening))
         run = opening.run
-        run.client = client
         until_the_end.enter_context(follow_stages(run))
         run.committed = partial(_tell_committed, run)
         run.granted = partial(log.say_grant, run)

@@ -21,8 +21,8 @@ from flows.releases.run_records import Begun, do_unattended
 from flows.releases.template import Template, keep_copy, read_template, write_spec
 from tasks.run.earlier_releases import load_release
 from tasks.run.home import home, open_ledger
-from tasks.support.dask_cluster import check_address
 from tasks.support.run_folder import RunFolder
+from tasks.support.scheduler_address import check_address
 
 FLOW = "scheduled-release"
 ZONE = "UTC"

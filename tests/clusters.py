@@ -32,7 +32,7 @@ class AnyOptions(Elsewhere):
 
 
 class Seen(SchedulerPlugin):
-    """Keeps what a scheduler is told of every graph."""
+    """Keeps who became a client of a scheduler, and what it is told of every graph."""
 
     name = "seen"
 
@@ -40,6 +40,11 @@ class Seen(SchedulerPlugin):
         self.keys: set[str] = set()
         self.texts: list[str] = []
         self.tasks: list[bytes] = []
+        self.clients: list[str] = []
+
+    def add_client(self, scheduler: Any, client: str) -> None:
+        del scheduler
+        self.clients.append(client)
 
     def update_graph(self, scheduler: Any, *, keys: Any, annotations: Any, **more: Any) -> None:
         self.texts += [repr(keys), repr(annotations), repr(more)]

@@ -27,7 +27,7 @@ WAIT = 600
 
 @dataclass(frozen=True, slots=True)
 class CountingCluster:
-    """A cluster to start for the counts and the large sets of a release.
+    """A cluster to start for the counts of a release.
 
     Attributes:
         cluster: Full name of a cluster class, such as `dask_jobqueue.SLURMCluster`.

@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.client.curator import Curator
@@ -32,10 +31,10 @@ from dp_core.methods.reconstruction.reconstructor import (
     LANES,
     FittedTables,
     Model,
-    Sampler,
     in_series,
     piece_rows,
 )
+from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, WithListener, silent
 from dp_core.methods.replicates.kept_moments import has_numbers, keep_moments, points_of
 from dp_core.methods.replicates.met_totals import drawn_at_once, with_totals
 from dp_core.methods.replicates.noise_aware import redraw
@@ -148,39 +147,6 @@ def carry_out(plan: Plan, counter: Counter, *, session: Session | None = None) -
     return Outcome(found.released, found.selections, found.rows, found.plan, models, session)
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """Every `LANES`-th piece of a set, to be drawn one after another.
-
-    Attributes:
-        plan: Plan of the release.
-        number: Number of the set, from 1.
-        sizes: Records of each piece of the set, also of those of other lanes.
-        sampler: Draws the pieces; it may remember those that it drew.
-        parts: For each column with public totals, the number of records of each level in each
-            piece; empty without totals.
-    """
-
-    plan: Plan
-    number: int
-    sizes: tuple[int, ...]
-    sampler: Sampler
-    parts: Mapping[str, Sequence[NDArray[np.int64]]]
-
-    def draw(self, position: int) -> Dataset:
-        """Return a piece; it depends only on the seed, the number of the set and the position."""
-        rng = self.plan.spec.rng(f"sample {position}", self.number)
-        piece = self.sampler.sample(self.sizes[position], rng=rng)
-        schema = self.plan.spec.schema
-        if schema.linked is not None:
-            # The model draws households that break no structural zero.
-            piece = with_possible_members(schema, piece, rng=rng)
-        else:
-            piece = with_possible_values(schema, schema.zeros.repair(piece, rng=rng), rng=rng)
-        counts = {name: each[position] for name, each in self.parts.items()}
-        return with_totals(schema, piece, counts, rng=rng) if counts else piece
-
-
 class SetDrawing:
     """A synthetic set to be drawn; no record violates the structural zeros or has no values.
 
@@ -191,7 +157,6 @@ class SetDrawing:
 
     Attributes:
         sizes: Records of each piece.
-        lanes: The piece at a position belongs to the lane `position % len(lanes)`.
     """
 
     def __init__(self, plan: Plan, models: Mapping[int, Model], number: int) -> None:
@@ -205,18 +170,35 @@ class SetDrawing:
         model = _model_of(plan, models, number)
         self.sizes = piece_sizes(plan, models, number)
         lanes = min(LANES, len(self.sizes))
-        # The result of a lane depends neither on the other lanes nor on the parallelism.
-        samplers = in_series(model, lanes, len(self.sizes)) if lanes > 1 else (model,)
+        # A sampler may remember the pieces that it drew. What it draws depends neither on the
+        # other samplers nor on the parallelism.
+        self._samplers = in_series(model, lanes, len(self.sizes)) if lanes > 1 else (model,)
+        self._plan, self._number = plan, number
         schema = plan.spec.schema
-        parts = {
+        self._parts = {
             each.column: parts_of(each.counts, self.sizes)
             for each in decisive(schema.totals, schema.domain.nested)
         }
-        self.lanes = tuple(Lane(plan, number, self.sizes, each, parts) for each in samplers)
 
-    def draw(self, position: int) -> Dataset:
-        """Return a piece; it depends only on the seed, the number of the set and the position."""
-        return self.lanes[position % len(self.lanes)].draw(position)
+    def draw(self, position: int, progress: Progress = silent) -> Dataset:
+        """Return a piece; it depends only on the seed, the number of the set and the position.
+
+        Args:
+            position: Position of the piece in the set, from 0.
+            progress: Called with the part of the piece that its sampler has drawn; does nothing by
+                default.
+        """
+        rng = self._plan.spec.rng(f"sample {position}", self._number)
+        sampler = WithListener(self._samplers[position % len(self._samplers)], progress)
+        piece = sampler.sample(self.sizes[position], rng=rng)
+        schema = self._plan.spec.schema
+        if schema.linked is not None:
+            # The model draws households that break no structural zero.
+            piece = with_possible_members(schema, piece, rng=rng)
+        else:
+            piece = with_possible_values(schema, schema.zeros.repair(piece, rng=rng), rng=rng)
+        counts = {name: each[position] for name, each in self._parts.items()}
+        return with_totals(schema, piece, counts, rng=rng) if counts else piece
 
 
 def piece_sizes(plan: Plan, models: Mapping[int, Model], number: int) -> tuple[int, ...]:

@@ -51,8 +51,8 @@ class Client:
         if self._connection is not None:
             self._connection.close()
 
-    def cluster(self, address: str | None, spec: Path) -> tuple[str | None, Mapping[str, Any]]:
-        """Return address and security of the Dask cluster to which the process is connected.
+    def cluster(self, address: str | None, spec: Path) -> None:
+        """Let the process connect to a Dask cluster, or start it.
 
         Args:
             address: Address of a running scheduler; None for the cluster that the spec names.
@@ -62,9 +62,7 @@ class Client:
             BadInput: if the cluster cannot be used.
             StageFailed: if the scheduler does not answer, or the cluster does not start.
         """
-        message = {"type": "cluster", "address": address, "spec": str(spec)}
-        reply = self._answer("clustered", message)[0]
-        return reply["address"], reply["security"]
+        self._answer("done", {"type": "cluster", "address": address, "spec": str(spec)})
 
     def work(self, run: Run, stage: str) -> None:
         """Do the work of a stage that reads the file.

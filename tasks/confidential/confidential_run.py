@@ -21,6 +21,8 @@ from tasks.run.release_run import Run
 from tasks.support.run_folder import write_atomically
 
 if TYPE_CHECKING:
+    from distributed import Client
+
     from dp_core.confidential.code_store import CodeStore
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
@@ -38,7 +40,13 @@ _SEAL = "seal"
 
 @dataclass(eq=False, repr=False)
 class ConfidentialRun(Run):
-    """A run with the handles that the stages on the confidential side share. Confidential."""
+    """A run with the handles that the stages on the confidential side share. Confidential.
+
+    Attributes:
+        client: Client of the Dask cluster that counts; None (the default) uses threads.
+    """
+
+    client: Client | None = None
 
     @cached_property
     def key(self) -> bytes:

@@ -59,7 +59,6 @@ NOTICES: Mapping[str, Fields] = {
 """What the process may send before its reply. Progress comes in tenths of a stage."""
 
 REPLIES: Mapping[str, Fields] = {
-    "clustered": {"address": (str, NoneType), "security": (dict,)},
     "done": {"as": (bool,)},
     "granted": {"grant": (dict,)},
     # Blocks: the receipts, and the noisy values of each.

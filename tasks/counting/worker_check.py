@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dp_core.confidential.code_store import CodeStore
 from dp_core.errors import StageFailed
 from tasks.support.dask_cluster import ONCE, WITHOUT, scheduler_lost
-from tasks.support.named_cluster import is_encrypted
+from tasks.support.scheduler_address import is_encrypted
 from tasks.support.worker_program import (
     Program,
     require_program,

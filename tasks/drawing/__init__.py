@@ -1,1 +1,1 @@
-"""The pieces of synthetic sets, drawn on threads or on a cluster. Public values only."""
+"""The pieces of synthetic sets, drawn on threads. Public values only."""

@@ -1,8 +1,6 @@
-"""Draws the pieces of synthetic sets, several at the same time. Public values only.
+"""Draws the pieces of synthetic sets on threads, several at the same time. Public values only.
 
-Large sets are drawn on the release's Dask cluster if it has one: a set of more than one piece takes
-minutes, and its pieces are drawn in lanes that do not wait for one another. Everything else is
-drawn on threads of this process. The sets do not depend on where they are drawn.
+The sets do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -19,17 +16,11 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.processors import threads
 from dp_core.methods.reconstruction.reconstructor import LANES
-from dp_core.methods.reconstruction.sampling.drawing_progress import (
-    Progress,
-    WithListener,
-    silent,
-    step_of,
-)
+from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.plan.procedure import SetDrawing, decode_piece, piece_sizes
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from distributed import Client
 
     from dp_core.methods.reconstruction.reconstructor import Model
     from dp_core.plan.plan import Plan
@@ -51,7 +42,6 @@ def drawn_pieces(
     plan: Plan,
     models: Mapping[int, Model],
     numbers: Sequence[int],
-    client: Client | None = None,
     *,
     progress: Progress = silent,
 ) -> Iterator[Iterator[Drawn]]:
@@ -61,25 +51,12 @@ def drawn_pieces(
         plan: Plan of the release, with privately chosen bins and levels.
         models: Models by number of the set; 0 is the shared one.
         numbers: Numbers of the sets, from 1.
-        client: Client of a Dask cluster; None (the default) for threads of this process.
         progress: Called with the part of all pieces that is drawn, in the thread that consumes the
-            pieces; does nothing by default. On a cluster it is called when a piece is complete.
+            pieces; does nothing by default.
 
     Yields:
         The pieces of all sets, in the order of the sets and of their positions.
-
-    Raises:
-        StageFailed: if the cluster is lost, or a worker runs another program.
     """
-    sizes = [len(piece_sizes(plan, models, number)) for number in numbers]
-    pieces = sum(sizes)
-    if client is not None and any(size > 1 for size in sizes):
-        from tasks.drawing.cluster_lanes import ClusterLanes
-
-        lanes = ClusterLanes(client, plan, models)
-        taken = ahead(lanes.start, _positions(plan, models, numbers), most=2 * LANES)
-        yield _count_pieces(taken, pieces, progress)
-        return
 
     def parts() -> Iterator[tuple[SetDrawing, int, int]]:
         for number in numbers:
@@ -87,13 +64,12 @@ def drawn_pieces(
             drawing = SetDrawing(plan, models, number)
             yield from ((drawing, number, position) for position in range(len(drawing.sizes)))
 
+    pieces = sum(len(piece_sizes(plan, models, number)) for number in numbers)
     summed = _SummedProgress(pieces, progress)
 
     def draw(part: tuple[SetDrawing, int, int], listener: Progress) -> Drawn:
         drawing, number, position = part
-        lane = drawing.lanes[position % len(drawing.lanes)]
-        sampler = WithListener(lane.sampler, step_of(listener, 0.0, _DRAWN))
-        piece = replace(lane, sampler=sampler).draw(position)
+        piece = drawing.draw(position, step_of(listener, 0.0, _DRAWN))
         drawn: Drawn = piece, decode_piece(plan, piece, number, position)
         listener(1.0)
         return drawn
@@ -157,21 +133,6 @@ class _SummedProgress:
             piece, done = report
             self._done[piece] = done
             self._progress(sum(self._done) / len(self._done))
-
-
-def _count_pieces(drawn: Iterable[Drawn], pieces: int, progress: Progress) -> Iterator[Drawn]:
-    """Yield pieces, and report the progress after each."""
-    for done, piece in enumerate(drawn, start=1):
-        progress(done / pieces)
-        yield piece
-
-
-def _positions(
-    plan: Plan, models: Mapping[int, Model], numbers: Sequence[int]
-) -> Iterator[tuple[int, int]]:
-    for number in numbers:
-        for position in range(len(piece_sizes(plan, models, number))):
-            yield number, position
 
 
 def ahead(

@@ -22,8 +22,6 @@ from tasks.run.stage_table import stages_of
 from tasks.support.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from distributed import Client
-
     from dp_core.policies.refused_attempts import Verdict
     from dp_core.policies.stage_grant import StageGrant
     from dp_core.schema.definition import Schema
@@ -58,7 +56,6 @@ class Run:
         committed: Called with charges whose results are stored; does nothing by default.
         granted: Called with each grant of the ledger; does nothing by default.
         settled: Called with all charges when the release is settled; does nothing by default.
-        client: Client of a Dask cluster; None (the default) uses threads of this process.
         began_attempt: Whether this process began the attempt that the ledger records, and has tried
             to record no verdict on it yet.
     """
@@ -75,7 +72,6 @@ class Run:
     committed: Callable[[Sequence[Charge]], None] = field(default=lambda _charges: None)
     granted: Callable[[StageGrant], None] = field(default=lambda _grant: None)
     settled: Callable[[Sequence[Charge]], None] = field(default=lambda _charges: None)
-    client: Client | None = None
 
     began_attempt: bool = field(default=False, init=False)
     _selecting: int = field(default=0, init=False)

@@ -31,7 +31,7 @@ def synthesize(run: Run) -> Mapping[str, object]:
     persons: list[int] = []
     # When all pieces are drawn, the last set is still to be written.
     told = step_of(partial(run.progress, "synthesize"), 0.0, _DRAWN)
-    with drawn_pieces(run.plan, models, numbers, run.client, progress=told) as pieces:
+    with drawn_pieces(run.plan, models, numbers, progress=told) as pieces:
         for number in numbers:
             mine = itertools.islice(pieces, len(sizes[number]))
             left, members = _write_set(run, number, mine, sizes[number][0])

@@ -1,6 +1,6 @@
 """Runs Dask's tasks on threads of this process, or on a cluster: one that runs, or one it starts.
 
-Dask counts records and draws synthetic ones, but never draws noise. Its tasks give the same result
+Dask counts records, and draws neither noise nor synthetic records. Its tasks give the same result
 each time and have no side effects, so any of them may be lost or repeated. Threads of this process
 need no scheduler process, socket or dashboard, and the counting loops release the interpreter lock.
 """
@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-from dp_core.errors import BadInput, StageFailed
+from dp_core.errors import StageFailed
 from dp_core.kernel.counting.processors import threads
 from dp_core.plan.counting_cluster import CountingCluster
-from dp_core.text.documents.typed_text import quote
 from tasks.support.lazy_packages import complete
-from tasks.support.named_cluster import is_encrypted, start_cluster
+from tasks.support.named_cluster import start_cluster
+from tasks.support.scheduler_address import check_address
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -103,33 +102,12 @@ def compute(
         told = nullcontext() if progress is None else _told_by_threads(parts, progress)
         with dask.config.set(_OWN_THREADS), told:
             return get(graph, key, num_workers=threads())
-    return outcome(lambda: client.get(graph, key, sync=False), client, parts, progress)
-
-
-def outcome(
-    start: Callable[[], Future[Any]],
-    client: Client,
-    parts: Sequence[str] = (),
-    progress: Callable[[float], None] | None = None,
-) -> Any:
-    """Return the result of a task of a cluster.
-
-    Args:
-        start: Returns the task's future.
-        client: Client of the cluster.
-        parts: Keys of the tasks whose number measures the progress; empty by default.
-        progress: Called with the part of them that is done, below 1; None for no progress.
-
-    Raises:
-        StageFailed: if the scheduler is lost, no worker is left, or every worker that got a task
-            died. If only some workers are lost, Dask repeats their tasks.
-    """
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
 
     try:
-        future = start()
+        future: Any = client.get(graph, key, sync=False)
         _wait(future, client, parts, progress)
         return future.result()
     except KilledWorker as error:
@@ -219,57 +197,17 @@ def scheduler_lost(error: Exception) -> StageFailed:
     )
 
 
-def check_address(address: str | None) -> None:
-    """Refuse a text that is no address, and a scheduler that would get exact counts unencrypted.
-
-    Args:
-        address: Address of the scheduler; None for no cluster.
-
-    Raises:
-        BadInput: if it is no address, or neither `tls://` nor on this machine.
-    """
-    if address is None:
-        return
-    if not _is_address(address):
-        raise BadInput(
-            f"{quote(address)} is not the address of a Dask scheduler; give its host and port, such"
-            " as tls://10.0.0.1:8786."
-        )
-    if not is_encrypted(address):
-        raise BadInput(
-            f"Exact counts would be sent to the Dask scheduler {address!r} unencrypted;"
-            " use a tls:// address.",
-            row="dask-in-clear",
-        )
-
-
-def _is_address(address: str) -> bool:
-    """Return whether a text has the form of an address that Dask can connect to."""
-    try:
-        url = urlsplit(address if "://" in address else f"tcp://{address}")
-        # Addresses within this process, and those of a gateway, need no port.
-        return url.scheme in ("inproc", "gateway") or (
-            url.scheme in ("tls", "tcp") and bool(url.hostname and url.port)
-        )
-    except ValueError:
-        return False
-
-
 @contextmanager
 def dask_client(
     address: str | None,
     asked: CountingCluster | None = None,
-    security: Mapping[str, Any] | None = None,
 ) -> Iterator[Client | None]:
     """Connect to a cluster during a block.
 
     Args:
         address: `tls://host:port` of a running scheduler, or `tcp://host:port` on this machine;
             Dask's own configuration names the certificates. None for no running cluster.
-        asked: Cluster to start if there is no address, or the one that was started there; None (the
-            default) for none.
-        security: Options of the connection to a cluster that another process started; by default
-            Dask's own configuration.
+        asked: Cluster to start if there is no address; None (the default) for none.
 
     Yields:
         A client of the cluster; None without one.
@@ -289,11 +227,10 @@ def dask_client(
         return
     complete("dask")
     with place as cluster:
-        from distributed import Client, Security
+        from distributed import Client
 
-        own = {"security": Security(**security)} if security else {}
         try:
-            client = Client(cluster, set_as_default=False, timeout=ANSWER, **own)
+            client = Client(cluster, set_as_default=False, timeout=ANSWER)
         except (OSError, ValueError, TypeError) as error:
             told = address or cluster.scheduler_address
             raise StageFailed(

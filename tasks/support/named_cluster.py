@@ -1,7 +1,7 @@
 """Starts the cluster that a spec names: any cluster class for Dask, with its options.
 
-The class runs in the process that makes the release. What it starts, jobs or pods, counts and draws
-nothing. Whoever writes the options of such a class can start programs as the user of the release.
+The class runs in the process that may see the data. What it starts, jobs or pods, counts and draws
+no noise. Whoever writes the options of such a class can start programs as the user of the release.
 """
 
 from __future__ import annotations
@@ -15,16 +15,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import takewhile
 from typing import Any
-from urllib.parse import urlsplit
 
 from dp_core.errors import BadInput, ReleaseError, StageFailed, nearest
 from dp_core.plan.counting_cluster import CountingCluster
 from dp_core.text.documents.typed_text import printable, quote
 from tasks.support.lazy_packages import complete
+from tasks.support.scheduler_address import LOOPBACK, is_encrypted
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-ENCRYPTED = ("tls", "gateway", "inproc")
-"""Schemes of addresses under which counts travel in TLS, or stay in this process."""
 DASHBOARD = "DP_RELEASE_DASK_DASHBOARD"
 """Environment variable with the address of the dashboard, such as 127.0.0.1:8787."""
 OURS = ("asynchronous", "loop")
@@ -66,18 +63,6 @@ def check_cluster(asked: CountingCluster | None) -> None:
     """
     if asked is not None:
         _check_cluster_class(asked)
-
-
-def is_encrypted(address: str) -> bool:
-    """Return whether counts that are sent to an address are encrypted or stay on this machine.
-
-    >>> is_encrypted("tls://10.0.0.1:8786"), is_encrypted("tcp://10.0.0.1:8786")
-    (True, False)
-    >>> is_encrypted("tcp://127.0.0.1:8786")
-    True
-    """
-    url = urlsplit(address)
-    return url.scheme in ENCRYPTED or url.hostname in LOOPBACK
 
 
 @contextmanager

@@ -147,6 +147,17 @@ def test_it_ends_when_its_client_is_killed(project):
     assert_charged_once(project)
 
 
+@pytest.mark.slow
+def test_this_process_has_no_client_of_the_scheduler_that_counts(project):
+    project.write_spec(dask="{cluster: distributed.LocalCluster, options: {n_workers: 1}}")
+    joined = "\nprint({'distributed', 'tasks.support.dask_cluster'} & sys.modules.keys())"
+    words = [sys.executable, "-c", CLIENT + joined, str(project.spec), str(project.out)]
+    surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "DP_RELEASE_HOME": str(project.home)}
+    found = subprocess.check_output(words, env=surroundings, text=True)
+    assert found.splitlines()[-1] == "set()"
+    assert_charged_once(project)
+
+
 def test_a_refusal_crosses_as_one_sentence_and_is_counted(project, watched):
     watched()
     data = project.folder / "town.csv"

@@ -60,6 +60,7 @@ def test_a_release_counts_on_the_cluster_of_its_spec_and_closes_it(project, comm
     (cluster,) = Watched.made
     assert cluster.status.name == "closed"
     assert cluster.seen.keys
+    assert len(cluster.seen.clients) == 1
     levels = {
         str(level)
         for column in load_spec(project.spec).schema.columns
@@ -72,6 +73,14 @@ def test_a_release_counts_on_the_cluster_of_its_spec_and_closes_it(project, comm
     assert not [level for level in levels if any(level.encode() in t for t in cluster.seen.tasks)]
 
 
+def test_a_cluster_that_cannot_be_is_refused_before_anything_is_reserved(project, command):
+    project.write_spec(dask="{cluster: nowhere_at_all.Cluster}")
+    answer = command("run", project.spec, "--out", project.out)
+    assert answer.code == 2
+    assert "dask.cluster" in answer.err
+    assert project.untouched()
+
+
 @pytest.mark.runbook("dask-unreachable")
 def test_a_running_scheduler_wins_over_the_cluster_of_the_spec(project, command, says, monkeypatch):
     monkeypatch.setattr("tasks.support.dask_cluster.ANSWER", 0.2)
@@ -79,6 +88,7 @@ def test_a_running_scheduler_wins_over_the_cluster_of_the_spec(project, command,
     answer = command("run", project.spec, "--out", project.out, "--dask", "tcp://127.0.0.1:1")
     assert answer.code == 4
     says(answer.err.splitlines()[-1])
+    assert project.untouched()
 
 
 def test_without_a_cluster_nothing_of_the_distributed_scheduler_is_imported(project):

@@ -169,14 +169,11 @@ def _opening(
     from flows.engine.configured_server import require_server
     from flows.engine.settings import prepare, require_room
     from flows.releases.start_check import check_start, plan_of_release
-    from tasks.support.dask_cluster import check_address
-    from tasks.support.named_cluster import check_cluster
+    from tasks.support.scheduler_address import check_address
 
     with _refusals_logged(release or spec.name):
         check_address(dask)
         plan = plan_of_release(spec, release)
-        if dask is None:
-            check_cluster(plan.spec.dask)
         check_start(plan, out)
         require_room(home())
         prepare(home(), verbose=verbose)

@@ -86,7 +86,7 @@ def served_deployments(
     from flows.releases.template import read_template
     from flows.scheduled import scheduled_release
     from flows.sweep import resume_unfinished
-    from tasks.support.dask_cluster import check_address
+    from tasks.support.scheduler_address import check_address
 
     check_address(dask)
     read = read_template(template)
