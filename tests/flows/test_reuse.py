@@ -91,6 +91,12 @@ def test_sets_are_made_again_without_a_charge_and_without_the_data(first, second
     assert ages[0] != ages[1]
 
 
+def test_no_cluster_is_started_because_nothing_is_counted(second):
+    second.write("synthesize: {sets: 1}\ndask: {cluster: nowhere_at_all.Cluster}\n")
+    second.make()
+    assert verify(second.out).passed
+
+
 def test_the_bundle_verifies_and_says_whose_the_tables_are(first, second):
     second.make()
 

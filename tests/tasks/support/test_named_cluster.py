@@ -25,7 +25,8 @@ from dp_core.text.documents.node import Node
 from tasks.counting.dask_counter import DaskCounter
 from tasks.counting.worker_check import require_workers
 from tasks.support import named_cluster
-from tasks.support.dask_cluster import check_address, dask_client, workers
+from tasks.support.dask_cluster import dask_client, workers
+from tasks.support.scheduler_address import check_address
 from tests.clusters import Elsewhere, Seen
 from tests.full import at_full_size, some
 from tests.workers import SECONDS, a_task_for_each_chunk
