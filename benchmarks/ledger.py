@@ -32,8 +32,8 @@ from dp_core.plan.plan import Plan
 from tasks.ledger.database.ledger_tables import ENTRIES
 from tasks.ledger.database.sql_store import columns_of
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.release_writer import ReleaseWriter
 from tests import postgres
+from tests.both_writers import BothWriters, both_writers
 from tests.ledger_filler import CHARGES, KEY, fill, steps_of
 from tests.ledger_worker import named
 from tests.specs import plan_of
@@ -84,7 +84,7 @@ def measure(ledger: Ledger, plan: Plan, count: int) -> dict[str, str]:
     def take(name: str, do: Callable[[], object]) -> None:
         found.setdefault(name, []).append(timed(do))
 
-    def work(writer: ReleaseWriter, mine: Plan, *, charge: bool) -> None:
+    def work(writer: BothWriters, mine: Plan, *, charge: bool) -> None:
         take("open a reservation", lambda: writer.reserve(mine))
         reservation = writer.reservation()
         assert reservation is not None
@@ -99,7 +99,7 @@ def measure(ledger: Ledger, plan: Plan, count: int) -> dict[str, str]:
 
     for place in range(count):
         mine = named(plan, f"new-{place}")
-        with ledger.lease(mine.spec.release, "home") as writer:
+        with both_writers(ledger, mine.spec.release, "home") as writer:
             work(writer, mine, charge=place % 10 == 0)
     held = ledger.reservation("old-1")
     assert held is not None

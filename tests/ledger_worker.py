@@ -29,8 +29,8 @@ from dp_core.plan.plan import Plan
 from tasks.ledger import leases
 from tasks.ledger.anchors.ledger_anchor import LedgerAnchor
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Reservation
+from tests.both_writers import BothWriters, both_writers
 from tests.specs import plan_of
 
 KEY = b"k" * 32
@@ -131,11 +131,11 @@ class Worker:
         while self._journal.operations < self._operations:
             name = self._choose()
             plan = named(self._templates["-".join(name.split("-")[:2])], name)
-            held: list[ReleaseWriter] = []
+            held: list[BothWriters] = []
             with contextlib.ExitStack() as stack:
 
                 def enter(name: str = name, stack: Any = stack, held: Any = held) -> dict[str, Any]:
-                    held.append(stack.enter_context(self._ledger.lease(name, HOME)))
+                    held.append(stack.enter_context(both_writers(self._ledger, name, HOME)))
                     return {"fence": held[0].lease.fence}
 
                 if self._journal.ask("hold", enter, release=name):
@@ -155,14 +155,14 @@ class Worker:
         size = self._random.randrange(len(EPSILONS))
         return f"{account}-{size}-by{self._index}-{self._journal.operations}"
 
-    def _work(self, writer: ReleaseWriter, plan: Plan) -> None:
+    def _work(self, writer: BothWriters, plan: Plan) -> None:
         for _ in range(self._random.randint(2, 10)):
             if self._journal.operations >= self._operations:
                 return
             if not self._operate(writer, plan) and self._random.random() < 0.3:
                 return
 
-    def _operate(self, writer: ReleaseWriter, plan: Plan) -> bool:
+    def _operate(self, writer: BothWriters, plan: Plan) -> bool:
         name, fence = plan.spec.release, writer.lease.fence
         reservation = writer.reservation()
         if reservation is None or reservation.outcome is not None:
@@ -192,7 +192,7 @@ class Worker:
         return self._journal.ask(what, do, **values)
 
     def _next(
-        self, writer: ReleaseWriter, reservation: Reservation, batches: list[str]
+        self, writer: BothWriters, reservation: Reservation, batches: list[str]
     ) -> tuple[Operation, str]:
         """Return what comes next in a release, or something at random, and a batch."""
         if self._random.random() < 0.3:
@@ -211,7 +211,7 @@ class Worker:
 
 
 def _do(
-    writer: ReleaseWriter,
+    writer: BothWriters,
     reservation: Reservation,
     what: str,
     values: Mapping[str, Any],

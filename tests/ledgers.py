@@ -26,8 +26,8 @@ from dp_core.policies.budget_periods import Calendar
 from tasks.ledger.accounts import Account
 from tasks.ledger.database import transaction
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Reservation
+from tests.both_writers import BothWriters, both_writers
 from tests.specs import FIXED
 
 KEY = b"k" * 32
@@ -105,7 +105,7 @@ def step(reservation: Reservation, stage: Stage, name: str, cost: Fraction) -> S
     return Step(stage, name, cost, event, (2,))
 
 
-def begin(writer: ReleaseWriter, plan: Plan) -> Reservation:
+def begin(writer: BothWriters, plan: Plan) -> Reservation:
     """Reserve, and bind the release to an input of its own."""
     reservation = writer.reserve(plan)
     writer.bind_input(reservation, f"input of {plan.spec.release}", KEY)
@@ -113,7 +113,7 @@ def begin(writer: ReleaseWriter, plan: Plan) -> Reservation:
 
 
 def fit(
-    writer: ReleaseWriter, plan: Plan, data: str | None = None, stages: Sequence[str] = ()
+    writer: BothWriters, plan: Plan, data: str | None = None, stages: Sequence[str] = ()
 ) -> Reservation:
     """Reserve, examine data that fit, and charge and commit whole stages."""
     reservation = writer.reserve(plan)
@@ -124,7 +124,7 @@ def fit(
 
 
 def pay(
-    writer: ReleaseWriter,
+    writer: BothWriters,
     reservation: Reservation,
     plan: Plan,
     stages: Sequence[str] = ("one_way", "measure"),
@@ -137,7 +137,7 @@ def pay(
 
 
 def measure(
-    writer: ReleaseWriter, plan: Plan, stages: Sequence[str] = ("one_way", "measure")
+    writer: BothWriters, plan: Plan, stages: Sequence[str] = ("one_way", "measure")
 ) -> Reservation:
     """Begin, and charge and commit whole stages."""
     return pay(writer, begin(writer, plan), plan, stages)
@@ -150,7 +150,7 @@ def spend(
     stages: Sequence[str] = ("one_way", "measure"),
 ) -> Reservation:
     """Let a release happen: whole stages, and its end where an outcome is given."""
-    with ledger.lease(plan.spec.release, HOME) as writer:
+    with both_writers(ledger, plan.spec.release, HOME) as writer:
         reservation = measure(writer, plan, stages)
         return reservation if outcome is None else writer.settle(reservation, outcome)
 
@@ -209,7 +209,7 @@ VANDAL = Policy("vandal", _vandalize, _vandalize_later)
 
 def refuse(ledger: Ledger, plan: Plan) -> Reservation:
     """Let the confidential data refuse a release, which ends without a charge."""
-    with ledger.lease(plan.spec.release, HOME) as writer:
+    with both_writers(ledger, plan.spec.release, HOME) as writer:
         reservation = writer.reserve(plan)
         writer.examine(reservation)
         writer.judge(reservation, "refused")
@@ -218,7 +218,7 @@ def refuse(ledger: Ledger, plan: Plan) -> Reservation:
 
 def reserve(ledger: Ledger, plan: Plan) -> Reservation:
     """Reserve for a release, and let it rest."""
-    with ledger.lease(plan.spec.release, HOME) as writer:
+    with both_writers(ledger, plan.spec.release, HOME) as writer:
         return writer.reserve(plan)
 
 

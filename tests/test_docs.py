@@ -83,7 +83,7 @@ def test_every_preset_has_a_row_with_its_paper():
 
 
 def test_the_ledger_s_table_is_the_one_in_the_code():
-    from tasks.ledger import ledger_session
+    from tasks.ledger.charging import ledger_session
 
     def cases(text: str) -> list[list[str]]:
         lines = [line for line in text.splitlines() if re.match(r"\| (yes|no) \|", line)]

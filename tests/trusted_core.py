@@ -73,13 +73,14 @@ WRITES = frozenset(
         "await_approval",
     )
 )
-"""Methods of `ReleaseWriter` that write an entry of a release."""
+"""Methods of the two writers of a release that write its entries."""
 RECORDS = ("tasks.support.run_folder", "flows.releases.start_check")
 """Modules outside `tasks/ledger` by which it knows which noisy results exist: if one overlooks a
 result, it is drawn again, or its budget is returned."""
 GUARDS = (
     "dp_core.errors",
     "flows.engine.engine_failures",
+    "tasks.confidential.counted_refusals",
     "tasks.confidential.frames",
     "tasks.confidential.messages",
     "tasks.confidential.plain_values",

@@ -27,7 +27,7 @@ from tasks.run.earlier_releases import keep_plan
 from tasks.run.home import home, home_id, open_ledger
 from tasks.run.home_notes import remove_stop
 from tasks.run.public_files import read_released, synthetic_codes, synthetic_files
-from tasks.run.release_run import Progress, Run, silent
+from tasks.run.release_run import Progress, silent
 from tasks.run.stage_table import CONFIDENTIAL_STAGES
 from tasks.stages.choose_domain import read_domain
 from tasks.stages.measure_analyses import read_analyses
@@ -146,7 +146,7 @@ def _reserve(plan: Plan, where: Path, ledger: Ledger, writer: ReleaseWriter) -> 
     return writer.reserve(plan)
 
 
-def give_back(run: Run) -> bool:
+def give_back(run: PublicRun) -> bool:
     """Return the reservation to the account if nothing was charged.
 
     Args:

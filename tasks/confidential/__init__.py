@@ -4,8 +4,8 @@ The process holds the data, the code store, the exact counts, Great Expectations
 the kernel, which charges, draws and stores. Prefect's process holds a `Client`, and no row.
 
 Read `messages` first: the closed list of what crosses. `frames` carries a message, `plain_values`
-writes requests and receipts as plain values. `host` answers messages with `confidential_run` and
-`file_work`; `process` starts it, and `confinement` gives up what it does not need. The other side,
-`client`, `connection` and `public_run`, imports none of these six. This room may import what reads
-the data.
+writes requests and receipts as plain values. `process` starts it, and `confinement` gives up what
+it does not need. `host` answers messages with `confidential_run`, `file_work` and
+`counted_refusals`; the other side, `client`, `connection` and `public_run`, imports none of these
+four. This room may import what reads the data.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +15,8 @@ from dp_core.kernel.counting.stored_rows import unusable
 from dp_core.kernel.document import check_document, document_hash
 from dp_core.kernel.privacy import Relation, relation_of
 from dp_core.plan.compiled_plan import compiled_document
-from tasks.ledger.ledger_session import LedgerSession
+from tasks.ledger.charging.charging_writer import ChargingWriter
+from tasks.ledger.charging.ledger_session import LedgerSession
 from tasks.run.home import home_key
 from tasks.run.release_run import Run
 from tasks.support.run_folder import write_atomically
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from dp_core.kernel.counting.marginal import Counter
     from dp_core.kernel.counting.stored_rows import StoredRows
     from dp_core.kernel.kernel import Kernel
+    from dp_core.policies.refused_attempts import Verdict
     from dp_core.policies.stage_grant import StageGrant
     from dp_core.schema.rules.file_rules import FileRules
     from dp_core.tables.coarse_counter import Recoding
@@ -43,10 +45,25 @@ class ConfidentialRun(Run):
     """A run with the handles that the stages on the confidential side share. Confidential.
 
     Attributes:
+        writer: Writes what the release does with its data.
+        began_attempt: Whether this process began the attempt that the ledger records, and has tried
+            to record no verdict on it yet.
         client: Client of the Dask cluster that counts; None (the default) uses threads.
     """
 
+    writer: ChargingWriter
     client: Client | None = None
+    began_attempt: bool = field(default=False, init=False)
+
+    def judge(self, verdict: Verdict) -> None:
+        """Record how the attempt to use the data ended.
+
+        Privacy:
+            If the verdict cannot be recorded, that error says nothing about whether the data can be
+            read, although the answer is known. So the attempt must not become `unreadable`.
+        """
+        self.began_attempt = False
+        self.writer.judge(self.reservation, verdict)
 
     @cached_property
     def key(self) -> bytes:

@@ -19,6 +19,7 @@ from dp_core.policies.stage_grant import PAYS, StageGrant
 from dp_core.schema.grid import Coarsening
 from tasks.confidential import file_work
 from tasks.confidential.confidential_run import ConfidentialRun
+from tasks.confidential.counted_refusals import attempt
 from tasks.confidential.frames import Blocks, Malformed
 from tasks.confidential.messages import REQUESTS, VERSION, Codes, checked, error_message
 from tasks.confidential.plain_values import (
@@ -29,9 +30,9 @@ from tasks.confidential.plain_values import (
     request_of,
     stage_grant_values,
 )
+from tasks.ledger.charging.charging_writer import ChargingWriter
 from tasks.run.earlier_releases import preview_plan
 from tasks.run.home import home, open_ledger
-from tasks.run.stage_failures import attempt
 from tasks.support.dask_cluster import dask_client
 from tasks.support.run_folder import RunFolder, where_kept
 
@@ -129,7 +130,7 @@ class Host:
             out=Path(out),
             home=where,
             ledger=ledger,
-            writer=ledger.writer_under(release, fence),
+            writer=ledger.writer_under(release, fence, ChargingWriter),
             reservation=reserved,
             progress=self._tell_progress,
             committed=lambda charges: self._tell({"type": "committed", "batch": charges[0].batch}),

@@ -14,6 +14,7 @@ from dp_core.policies.stage_grant import StageGrant
 from dp_core.schema.grid import Coarsening
 from tasks.confidential.client import Client
 from tasks.confidential.messages import Codes
+from tasks.ledger.release_writer import ReleaseWriter
 from tasks.run.release_run import Run
 
 
@@ -22,9 +23,11 @@ class PublicRun(Run):
     """A run of Prefect's process. Public values only.
 
     Attributes:
+        writer: Writes how the release begins and ends, and nothing about its data.
         confidential: Client of the process that may see the data.
     """
 
+    writer: ReleaseWriter
     confidential: Client = field(kw_only=True)
 
     def curator(self, grant: StageGrant, codes: Codes = "final") -> Curator:

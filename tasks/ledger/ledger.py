@@ -1,14 +1,15 @@
 """The ledger: leases of releases, the check of a plan, and the check of every entry.
 
-`tasks.ledger.ledger_reader` has the queries, `tasks.ledger.release_writer` the writes of a release,
-`tasks.ledger.account_decisions` the decisions of people, and `tasks.ledger.public_declarations` the
-declarations that data are public.
+`tasks.ledger.ledger_reader` has the queries, `tasks.ledger.release_writer` and
+`tasks.ledger.charging` the writes of a release, `tasks.ledger.account_decisions` the decisions of
+people, and `tasks.ledger.public_declarations` the declarations that data are public.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, suppress
+from typing import TypeVar
 
 from dp_core.accounts.chain_audit import Audit, audit
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
@@ -23,10 +24,12 @@ from tasks.ledger.database.transaction import known_signer
 from tasks.ledger.input_seals import is_sealed
 from tasks.ledger.ledger_reader import LedgerReader
 from tasks.ledger.public_declarations import PublicDeclarations
-from tasks.ledger.release_writer import ReleaseWriter, leased
+from tasks.ledger.release_writer import LeasedWriter, ReleaseWriter, leased
 from tasks.ledger.reservation_check import check_opening, check_reservation
 from tasks.ledger.reservation_entries import reserve
 from tasks.ledger.reservations import Reservation, continued
+
+WriterT = TypeVar("WriterT", bound=LeasedWriter)
 
 _REPORT_EVERY = 1000
 """Number of entries between two calls of `progress`."""
@@ -81,18 +84,19 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
         """
         return leased(self._database, release, home)
 
-    def writer_under(self, release: str, fence: int) -> ReleaseWriter:
+    def writer_under(self, release: str, fence: int, kind: type[WriterT]) -> WriterT:
         """Return a writer under the lease that another process of the same run holds and renews.
 
         Args:
             release: Name of the release.
             fence: Fence of the lease.
+            kind: Class of the writer, which the ledger itself does not import.
 
         Raises:
             StageFailed: if the lease has another fence.
         """
         with self._database.reading() as book:
-            return ReleaseWriter(self._database, leases.lease_of_fence(book, release, fence))
+            return kind(self._database, leases.lease_of_fence(book, release, fence))
 
     def adopt(self, *, by: str, reason: str) -> Adopted:
         """Accept this ledger although its anchor refuses it, after checking every entry.

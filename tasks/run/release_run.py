@@ -16,13 +16,12 @@ from dp_core.errors import BadInput, StageFailed
 from dp_core.plan.plan import Plan
 from dp_core.plan.release_spec import ReleaseSpec
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.release_writer import ReleaseWriter
+from tasks.ledger.release_writer import LeasedWriter
 from tasks.ledger.reservations import Charge, Reservation
 from tasks.run.stage_table import stages_of
 from tasks.support.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from dp_core.policies.refused_attempts import Verdict
     from dp_core.policies.stage_grant import StageGrant
     from dp_core.schema.definition import Schema
 
@@ -47,7 +46,7 @@ class Run:
         out: Folder of the bundle.
         home: Folder of the ledger and of all runs.
         ledger: Ledger of the home.
-        writer: Writes the release's entries in the ledger, under its lease.
+        writer: Writes this process's entries of the release in the ledger, under its lease.
         reservation: Reservation of the release.
         keep_confidential: Whether the confidential folder (codes, and rows copied from a database
             or panel) is kept when the release is finished; False by default.
@@ -56,8 +55,6 @@ class Run:
         committed: Called with charges whose results are stored; does nothing by default.
         granted: Called with each grant of the ledger; does nothing by default.
         settled: Called with all charges when the release is settled; does nothing by default.
-        began_attempt: Whether this process began the attempt that the ledger records, and has tried
-            to record no verdict on it yet.
     """
 
     planned: Plan
@@ -65,7 +62,7 @@ class Run:
     out: Path
     home: Path
     ledger: Ledger
-    writer: ReleaseWriter
+    writer: LeasedWriter
     reservation: Reservation
     keep_confidential: bool = False
     progress: Progress = field(default=silent)
@@ -73,7 +70,6 @@ class Run:
     granted: Callable[[StageGrant], None] = field(default=lambda _grant: None)
     settled: Callable[[Sequence[Charge]], None] = field(default=lambda _charges: None)
 
-    began_attempt: bool = field(default=False, init=False)
     _selecting: int = field(default=0, init=False)
     _resolved: Plan | None = field(default=None, init=False)
     _fitted: Plan | None = field(default=None, init=False)
@@ -126,16 +122,6 @@ class Run:
     def folder(self) -> RunFolder:
         """The folder of the run's files."""
         return RunFolder(self.home, self.planned.spec.release, self.reservation.link)
-
-    def judge(self, verdict: Verdict) -> None:
-        """Record how the attempt to use the data ended.
-
-        Privacy:
-            If the verdict cannot be recorded, that error says nothing about whether the data can be
-            read, although the answer is known. So the attempt must not become `unreadable`.
-        """
-        self.began_attempt = False
-        self.writer.judge(self.reservation, verdict)
 
     def tell_committed(self, charges: Sequence[Charge]) -> None:
         """Report charges whose results are stored; the number of charges is public."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from dp_core.errors import DataRefused, ReleaseError, SchemaViolation, StageFailed, without_detail
+from dp_core.errors import ReleaseError, StageFailed, without_detail
 from tasks.run.release_run import Run
 from tasks.support.run_folder import disk_errors, where_kept
 
@@ -44,13 +44,11 @@ def attempt(name: str, work: Callable[[], Result], run: Run) -> Result | Release
             return work()
     except ReportedFailure as told:
         return told.failure
-    except DataRefused as error:
-        return _refusal(name, run, error)
     except ReleaseError as error:
-        _keep_detail(name, run, error.internal or "")
+        keep_detail(name, run, error.internal or "")
         return without_detail(error)
     except Exception as error:
-        kept = _keep_detail(name, run, traceback.format_exc())
+        kept = keep_detail(name, run, traceback.format_exc())
         return StageFailed(
             f"Stage {name!r} of release {run.spec.release!r} failed ({type(error).__name__});"
             f" the detail, which may be confidential, {where_kept(kept)}."
@@ -63,31 +61,7 @@ def attempt(name: str, work: Callable[[], Result], run: Run) -> Result | Release
         raise
 
 
-def _refusal(name: str, run: Run, refused: DataRefused) -> ReleaseError:
-    """Return the error by which others learn that the confidential data refused.
-
-    Privacy:
-        The refusal is an answer about the data. So the ledger counts it before anybody is told, and
-        the sentence that Prefect and the log keep names no rule and no column.
-    """
-    try:
-        run.judge("refused")
-    except ReleaseError as error:
-        # It was not counted, so it is not told: the next attempt finds it again.
-        return without_detail(error)
-    _keep_detail(name, run, refused.internal or "")
-    if not isinstance(refused, SchemaViolation):
-        return without_detail(refused)
-    kept = run.folder.keep_refusal(refused.message)
-    return SchemaViolation(
-        f"The confidential data of release {run.spec.release!r} do not fit its schema. The ledger"
-        f" counts the refused attempt; what does not fit {where_kept(kept)}. `dp-release schema"
-        " check SCHEMA FILE` shows all of it and is not counted.",
-        row="data-do-not-fit",
-    )
-
-
-def _keep_detail(name: str, run: Run, detail: str) -> Path | None:
+def keep_detail(name: str, run: Run, detail: str) -> Path | None:
     """Write the detail of an error to the internal folder; return its path, None if that failed."""
     text = f"Stage {name!r} of release {run.spec.release!r}.\n\n{detail}"
     kept = run.folder.keep_detail(text)

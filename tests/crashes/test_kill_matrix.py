@@ -106,7 +106,7 @@ def test_a_release_that_the_data_refuse_is_one_attempt_wherever_it_is_killed(ser
     """Between the answer in the internal folder and the entry that counts it, too."""
     matrix = Matrix(server, tmp_path, kind="refused")
     found = matrix.points()
-    told = ("write_internal", "_refusal", "ReleaseWriter._writing")
+    told = ("write_internal", "_refusal", "LeasedWriter._writing")
     telling = [
         point
         for point in found

@@ -14,7 +14,9 @@ import pytest
 
 from dp_core.errors import SchemaViolation, StageFailed
 from tasks.confidential import connection, process
+from tasks.confidential.confidential_run import ConfidentialRun
 from tasks.confidential.connection import Connection, connect
+from tasks.ledger.release_writer import ReleaseWriter
 from tests.databases import VARIABLE, sqlite_database
 from tests.flows.conftest import assert_charged_once, plainly, survey
 from tests.flows.test_database_release import TABLE, fill
@@ -98,6 +100,15 @@ def test_a_database_opens_the_network_and_nothing_else(project, watched, tmp_pat
     assert re.search(r"Seccomp:\s+2\n", used[0].state)
 
 
+def test_this_process_can_neither_judge_the_data_nor_pay(project, watched):
+    watched()
+    run = project.release()
+    assert type(run.writer) is ReleaseWriter
+    wanting = {"judge", "began_attempt", "opened", "session", "kernel"}
+    assert {name for name in wanting if hasattr(ConfidentialRun, name)} == wanting
+    assert {name for name in wanting if hasattr(run, name)} == set()
+
+
 def test_it_ends_with_its_release(project, watched):
     used = watched()
     project.release()
@@ -126,6 +137,24 @@ from pathlib import Path
 from flows.release import carry_out
 carry_out(Path(sys.argv[1]), Path(sys.argv[2]), perform=lambda task, *given: task.fn(*given))
 """
+
+
+def test_the_code_that_judges_and_pays_is_not_even_loaded_in_the_client(project):
+    told = subprocess.run(
+        [
+            *(sys.executable, "-c", CLIENT + "print('loaded:', *sys.modules)"),
+            *(str(project.spec), str(project.out)),
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "DP_RELEASE_HOME": str(project.home)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+    loaded = told.rpartition("loaded: ")[2].split()
+    assert "tasks.confidential.client" in loaded
+    forbidden = ("tasks.ledger.charging", "tasks.confidential.host", "tasks.inputs")
+    assert [name for name in loaded if name.startswith(forbidden)] == []
+    assert_charged_once(project)
 
 
 def test_it_ends_when_its_client_is_killed(project):

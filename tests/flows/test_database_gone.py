@@ -18,7 +18,7 @@ import psycopg
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from flows import release
 from flows.cli import main as cli
-from tasks.ledger import ledger_session
+from tasks.ledger.charging import ledger_session
 from tasks.ledger.database.transaction import Transaction
 
 server, marker = int(sys.argv.pop(1)), Path(sys.argv.pop(1))

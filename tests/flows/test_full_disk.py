@@ -88,7 +88,7 @@ def full(*_, **__):
 WRITES = (
     "tasks.support.run_folder.os.fsync",
     "dp_core.confidential.code_store.write_atomically",
-    "tasks.ledger.ledger_session.os.posix_fallocate",  # charged, and drawn again
+    "tasks.ledger.charging.ledger_session.os.posix_fallocate",  # charged, and drawn again
     "tasks.stages.reconstruct.np.savez",
     "dp_core.bundle.files.parquet_file.write_synthetic",
     "dp_core.confidential.utility.write_utility",

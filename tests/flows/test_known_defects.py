@@ -9,8 +9,8 @@ from dp_core.client.curator import Curator
 from dp_core.kernel.counting.stored_rows import StoredRows
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
-from tasks.ledger.ledger_session import LedgerSession
-from tests.confidential_side import InThisProcess
+from tasks.ledger.charging.ledger_session import LedgerSession
+from tests.confidential_side import InThisProcess, confidential_run
 from tests.flows.conftest import plainly
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -46,14 +46,15 @@ def begun(project):
         )
         opening.open()
         plainly(identify, opening.run)
-        opening.run.writer.judge(opening.run.reservation, "fits")
+        confidential_run(opening.run).judge("fits")
         yield opening.run
 
 
 def curator_of(run, counter):
-    grant = run.writer.grant(run.reservation, run.plan.hash, "basics")
+    writer = confidential_run(run).writer
+    grant = writer.grant(run.reservation, run.plan.hash, "basics")
     ledger_session = LedgerSession(
-        run.writer, run.reservation, Relation("add-remove"), run.folder.noisy, grant
+        writer, run.reservation, Relation("add-remove"), run.folder.noisy, grant
     )
     domain = run.spec.schema.domain
     rows = domain.size(("age",))  # of `begun_counter`, one in each cell

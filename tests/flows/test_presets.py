@@ -11,7 +11,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, StageFailed
 from dp_core.plan.presets import PRESETS
-from tasks.ledger.ledger_session import LedgerSession
+from tasks.ledger.charging.ledger_session import LedgerSession
 from tests.dp_core.bundle import recomputed
 from tests.flows.conftest import SCHEMA
 from tests.full import some

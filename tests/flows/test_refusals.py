@@ -8,7 +8,7 @@ from dp_core.bundle.statement.release_json import NOT_COVERED
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.schema.reading import expectation_reader
 from flows.cli.actions import run_release
-from tasks.ledger.release_writer import ReleaseWriter
+from tasks.ledger.charging.charging_writer import ChargingWriter
 from tasks.validation import expectations
 from tasks.validation.suite_judge import SuiteJudge
 from tests.flows.conftest import SCHEMA, as_csv, stopping, survey
@@ -134,7 +134,7 @@ def test_a_run_that_is_killed_before_its_verdict_has_not_asked_for_nothing(proje
     data = project.folder / "town.csv"
     data.write_text(data.read_text().replace(",single,", ",bachelor,", 1))
     with monkeypatch.context() as patch:
-        patch.setattr(ReleaseWriter, "judge", interrupted)
+        patch.setattr(ChargingWriter, "judge", interrupted)
         for _ in range(4):  # a crash that repeats is the same attempt
             with pytest.raises(KeyboardInterrupt):
                 project.release()
@@ -159,7 +159,7 @@ def test_a_verdict_that_cannot_be_recorded_does_not_make_the_data_unreadable(
     data = project.folder / "town.csv"
     if not fits:
         data.write_text(data.read_text().replace(",single,", ",bachelor,", 1))
-    judge = ReleaseWriter.judge
+    judge = ChargingWriter.judge
 
     def locked(writer, reservation, verdict):
         if verdict in ("fits", "refused"):
@@ -167,7 +167,7 @@ def test_a_verdict_that_cannot_be_recorded_does_not_make_the_data_unreadable(
         judge(writer, reservation, verdict)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ReleaseWriter, "judge", locked)
+        patch.setattr(ChargingWriter, "judge", locked)
         with pytest.raises(BadInput, match="state folder"):
             project.release()
     found = project.ledger().attempts("town")

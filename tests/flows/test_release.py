@@ -14,7 +14,7 @@ import pytest
 from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.composition import NOTHING, Amount
 from flows.cli.actions.publication_decisions import abandon
-from tasks.ledger.release_writer import ReleaseWriter
+from tasks.ledger.charging.charging_writer import ChargingWriter
 from tasks.run.home import home_key
 from tests.flows.conftest import ROWS, as_csv, plainly, stopping, survey
 from tests.full import some
@@ -250,7 +250,7 @@ def test_abandoning_counts_a_result_that_was_stored_and_not_committed_as_seen(pr
 
     project.write_spec("measure: {noise: gaussian}\n", method="privsyn")
     with monkeypatch.context() as patch:
-        patch.setattr(ReleaseWriter, "commit", killed)
+        patch.setattr(ChargingWriter, "commit", killed)
         with pytest.raises(KeyboardInterrupt):
             project.release()
     abandon(project.home, project.ledger(), "town")
@@ -284,7 +284,7 @@ def test_another_home_with_the_same_ledger_and_key_gives_no_second_draw(
 
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{project.home / 'ledger.db'}")
     with monkeypatch.context() as patch:
-        patch.setattr(ReleaseWriter, "commit", killed)
+        patch.setattr(ChargingWriter, "commit", killed)
         with pytest.raises(KeyboardInterrupt):
             project.release()
     other = tmp_path / "other"

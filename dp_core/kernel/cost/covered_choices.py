@@ -44,8 +44,8 @@ Privacy:
     when the question is fixed. Steps that are charged together are all fixed before the first of
     them is drawn. Only a result that is drawn again after a crash could be drawn later than its
     charge. So the ledger refuses to charge a batch of such a release before the previous batch is
-    committed (`tasks.ledger.release_writer`), and a committed result is never drawn again. A draw
-    that is repeated is therefore always that of the last charge.
+    committed (`tasks.ledger.charging.charging_writer`), and a committed result is never drawn
+    again. A draw that is repeated is therefore always that of the last charge.
 
     With c = rho (1 + 1/COVER) what is left has to be COVER times c.
 """

@@ -1,6 +1,6 @@
 """The kernel's interface to a ledger: paid permission to draw noise, and storage of the results.
 
-`tasks.ledger.ledger_session` implements it with the ledger's database, and
+`tasks.ledger.charging.ledger_session` implements it with the ledger's database, and
 `dp_core.accounts.memory_session` in memory.
 """
 

@@ -6,7 +6,6 @@ from typing import Protocol
 
 from tasks.confidential.public_run import PublicRun
 from tasks.ledger.stored_result import require_as_committed
-from tasks.run.release_run import Run
 from tasks.stages.gates.gate_task import gate
 from tasks.stages.gates.publication_approval import require_approval, require_unchanged
 from tasks.stages.stage_task import StageResult
@@ -40,7 +39,7 @@ def grant(run: PublicRun, stage: str, *after: object) -> StageResult:  # noqa: A
 
 
 @gate("settle")
-def settle(run: Run, *after: object) -> StageResult:  # noqa: ARG001 (edges of the graph)
+def settle(run: PublicRun, *after: object) -> StageResult:  # noqa: ARG001 (edges of the graph)
     """Settle the release if it may be published; what was reserved and not charged is returned.
 
     A release that is settled already stays as it is.

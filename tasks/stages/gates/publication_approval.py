@@ -6,6 +6,7 @@ from dp_core.bundle.statement.release_json import file_record
 from dp_core.errors import Held, StageFailed, Unpublished
 from dp_core.plan.quality_checks import verdicts
 from dp_core.policies.approval import Cause
+from tasks.confidential.public_run import PublicRun
 from tasks.run.public_files import synthetic_files
 from tasks.run.publication_refusals import failed_sentence, waiting_sentence
 from tasks.run.release_cleanup import mark_waiting, remove_unpublished
@@ -13,7 +14,7 @@ from tasks.run.release_run import Run
 from tasks.stages.publish import published_checks
 
 
-def require_approval(run: Run) -> None:
+def require_approval(run: PublicRun) -> None:
     """Return if the release may be published; otherwise record that it waits, or end it.
 
     Raises:

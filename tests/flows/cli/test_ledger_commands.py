@@ -16,6 +16,7 @@ from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.plan import make_plan
 from dp_core.plan.reading.spec_file import load_spec
 from tasks.run.home import home_id, home_key
+from tests.both_writers import both_writers
 from tests.flows.cli.test_cli import assert_refused
 
 WHO = ("--by", "Ada", "--reason", "a test")
@@ -39,7 +40,7 @@ def pay(project, *, settle="finished", **changes):
     """Reserve, charge in one event and end a release, without touching data."""
     plan = plan_of(project, **changes)
     ledger = project.ledger()
-    with ledger.lease(plan.spec.release, home_id(project.home)) as writer:
+    with both_writers(ledger, plan.spec.release, home_id(project.home)) as writer:
         held = writer.reserve(plan)
         # Each account has data of its own.
         data = hashlib.sha256(plan.spec.account.encode()).hexdigest()

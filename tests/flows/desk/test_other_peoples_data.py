@@ -9,6 +9,7 @@ from flows.desk.desk import find_desk, open_desk
 from flows.desk.desk_answers import desk_answer
 from tasks.run.declared_public.public_input import file_hashes
 from tasks.run.home import home_key
+from tests.both_writers import both_writers
 from tests.flows.conftest import as_csv, survey
 from tests.flows.desk.conftest import WHO, Office, fits
 from tests.ledgers import HOME, LAPLACE
@@ -33,7 +34,7 @@ def use(shut, tmp_path):
         whole, *parts = file_hashes(data, shut.project.folder, ledger)
         name = f"{account}-{ledger.head().position}"
         plan = plan_of(tmp_path, LAPLACE, release=name, account=account, privacy="{epsilon: 0.01}")
-        with ledger.lease(name, HOME) as writer:
+        with both_writers(ledger, name, HOME) as writer:
             reservation = writer.reserve(plan)
             named = {f"file {number}": one for number, one in enumerate(parts)}
             writer.bind_input(reservation, whole, home_key(home, ledger), named)

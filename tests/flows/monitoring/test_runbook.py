@@ -484,10 +484,10 @@ def test_a_release_that_is_refused_leaves_no_bundle(
 
 @row("result-damaged")
 def test_a_result_that_is_not_whole(project, command, monkeypatch, says):
-    from tasks.ledger.release_writer import ReleaseWriter
+    from tasks.ledger.charging.charging_writer import ChargingWriter
 
     with monkeypatch.context() as patch:
-        patch.setattr(ReleaseWriter, "commit", raising(Stop()))
+        patch.setattr(ChargingWriter, "commit", raising(Stop()))
         run(project, command)
     for path in results(project):
         path.write_bytes(path.read_bytes()[:-1])
@@ -496,7 +496,7 @@ def test_a_result_that_is_not_whole(project, command, monkeypatch, says):
 
 @row("result-not-as-stored")
 def test_a_result_that_is_not_what_was_stored(project, command, monkeypatch, says):
-    from tasks.ledger import ledger_session
+    from tasks.ledger.charging import ledger_session
 
     store = ledger_session._draw_and_store
 
@@ -510,11 +510,11 @@ def test_a_result_that_is_not_what_was_stored(project, command, monkeypatch, say
 
 @row("drawn-too-often")
 def test_a_result_that_never_reaches_the_disk(project, command, monkeypatch, says):
-    from tasks.ledger.release_writer import MOST_DRAWS
+    from tasks.ledger.charging.charging_writer import MOST_DRAWS
 
     full = raising(OSError(errno.ENOSPC, "full"))
     with monkeypatch.context() as patch:
-        patch.setattr("tasks.ledger.ledger_session.os.posix_fallocate", full)
+        patch.setattr("tasks.ledger.charging.ledger_session.os.posix_fallocate", full)
         for _ in range(MOST_DRAWS):
             run(project, command)
     says(run(project, command))

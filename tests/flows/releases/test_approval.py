@@ -12,6 +12,7 @@ from flows.cli.actions.publication_decisions import abandon
 from flows.monitoring import outcome
 from tasks.run.release_cleanup import clear_all_leftovers
 from tasks.support.run_folder import RunFolder
+from tests.both_writers import both_writers
 from tests.flows.conftest import plainly
 from tests.flows.corpus import hold, lent
 from tests.flows.releases.test_resume import noisy
@@ -249,7 +250,7 @@ def test_the_ledger_itself_lets_nothing_be_drawn_for_it(held):
     reservation = ledger.reservation("town")
     first = ledger.charges(reservation)[0]
     with (
-        ledger.lease("town", "home") as release_writer,
+        both_writers(ledger, "town", "home") as release_writer,
         pytest.raises((LedgerCorrupt, StageFailed)),
     ):
         release_writer.commit(reservation, first.batch, "0" * 64)

@@ -3,6 +3,7 @@
 import pytest
 
 from tasks.ledger.ledger import Ledger
+from tests.both_writers import both_writers
 from tests.ledgers import HOME, on, open_town
 from tests.specs import plan_of
 
@@ -24,7 +25,7 @@ def town(ledger):
 @pytest.fixture
 def writer(ledger):
     """The holder of release `first`."""
-    with ledger.lease("first", HOME) as writer:
+    with both_writers(ledger, "first", HOME) as writer:
         yield writer
 
 

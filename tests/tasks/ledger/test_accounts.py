@@ -9,6 +9,7 @@ from dp_core.kernel.cost.curves import zcdp_epsilon
 from dp_core.policies.account_balance import used_in_period
 from dp_core.policies.budget_periods import Calendar
 from tasks.ledger.ledger import Ledger
+from tests.both_writers import both_writers
 from tests.ledgers import (
     CURVE,
     GAUSSIAN,
@@ -100,7 +101,7 @@ def test_an_account_is_opened_and_closed_once(town, tmp_path):
 
 def test_a_release_that_is_under_way_ends_also_after_its_account_was_closed(town, tmp_path):
     plan = pure(tmp_path, 1)
-    with town.lease("first", HOME) as writer:
+    with both_writers(town, "first", HOME) as writer:
         reservation = begin(writer, plan)
         town.close_account("town", **WHO)
         writer.charge(reservation, "one_way-0", steps_of(plan, "one_way"))
@@ -237,7 +238,7 @@ def test_a_restatement_keeps_the_delta_and_a_raise_may_keep_it(town):
 
 def test_a_release_that_began_before_a_restatement_settles_after_it(town, tmp_path):
     plan = pure(tmp_path, "0.4")
-    with town.lease("first", HOME) as writer:
+    with both_writers(town, "first", HOME) as writer:
         reservation = measure(writer, plan, ("one_way",))
         restate(town, "zcdp")
         assert town.account("town").balance.reserved == amount("0.08")

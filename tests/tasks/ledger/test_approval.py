@@ -6,6 +6,7 @@ from dp_core.errors import BadInput, LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.composition import NOTHING
 from dp_core.kernel.ledger import rules
 from dp_core.policies import approval
+from tests.both_writers import both_writers
 from tests.ledgers import HOME, KEY, LAPLACE, WHO, begin, measure, on, steps_of, take_everything
 from tests.specs import plan_of
 
@@ -22,14 +23,14 @@ def plan(tmp_path):
 
 def test_a_held_release_keeps_its_reservation_until_a_person_decides(ledger, plan, monkeypatch):
     on(monkeypatch, "2027-01-20")
-    with ledger.lease("first", HOME) as writer:
+    with both_writers(ledger, "first", HOME) as writer:
         held = measure(writer, plan)
         writer.await_approval(held, "after-approval", SETS)
     assert ledger.gate(held).held == "2027-01-20"
     assert ledger.account("town").balance.reserved.main == 1
 
     on(monkeypatch, "2027-01-24")
-    with ledger.lease("first", HOME) as writer:
+    with both_writers(ledger, "first", HOME) as writer:
         writer.look(**WHO)
         writer.look(**WHO)
         on(monkeypatch, "2027-01-25")
@@ -119,7 +120,7 @@ def test_the_audit_refuses_what_the_writer_would_never_add(
     ledger, plan, monkeypatch, kind, body, words
 ):
     """What follows a hold is added past the rules; the audit names it."""
-    with ledger.lease("first", HOME) as writer:
+    with both_writers(ledger, "first", HOME) as writer:
         held = measure(writer, plan, ["one_way"])
         if kind != "hold":
             writer.await_approval(held, "after-approval", SETS)
@@ -128,7 +129,7 @@ def test_the_audit_refuses_what_the_writer_would_never_add(
     add, settle = reservation_entries.add, reservation_entries.add_settlement
     with monkeypatch.context() as patch:
         take_everything(patch)
-        with ledger.lease("first", HOME) as writer, writer._writing() as rows:
+        with both_writers(ledger, "first", HOME) as writer, writer._writing() as rows:
             if kind == "settle":
                 patch.setattr(reservation_entries, "settled_with", lambda _: {})
                 settle(rows, held, body["outcome"], seen=True)

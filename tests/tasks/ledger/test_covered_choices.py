@@ -8,7 +8,7 @@ from dp_core.errors import BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.kernel.cost.covered_choices import COVER
 from dp_core.kernel.cost.currency import choice_event
 from dp_core.kernel.mechanisms.grant import Step
-from tasks.ledger import release_writer as writer_module
+from tasks.ledger.charging import charging_writer as writer_module
 from tests.ledgers import basic, begin, open_town, step, zcdp
 from tests.specs import plan_of
 

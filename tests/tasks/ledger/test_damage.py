@@ -10,6 +10,7 @@ import pytest
 from dp_core.errors import BadInput, LedgerCorrupt
 from tasks.ledger.database.database_errors import Damaged
 from tasks.ledger.ledger import Ledger
+from tests.both_writers import both_writers
 from tests.full import at_full_size
 from tests.ledgers import HOME, KEY, LAPLACE, WHO, begin, open_town, spend, steps_of
 from tests.specs import plan_of
@@ -28,7 +29,7 @@ def whole(tmp_path_factory):
     for number in range(3):
         spend(ledger, plan_of(folder, LAPLACE, release=f"r{number}", privacy="{epsilon: 0.25}"))
     plan = plan_of(folder, LAPLACE, release="last", privacy="{epsilon: 0.25}")
-    with ledger.lease("last", HOME) as writer:
+    with both_writers(ledger, "last", HOME) as writer:
         writer.charge(begin(writer, plan), "one_way-0", steps_of(plan, "one_way"))
     ledger.approve("plan", **WHO)
     return path.read_bytes(), list(ledger.all_entries())

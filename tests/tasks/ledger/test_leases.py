@@ -20,6 +20,7 @@ from dp_core.errors import StageFailed
 from tasks.ledger import leases
 from tasks.ledger.database.ledger_tables import LEASES
 from tasks.ledger.ledger import Ledger
+from tests.both_writers import both_writers
 from tests.ledgers import HOME, KEY, begin, set_lease, steps_of
 from tests.specs import plan_of
 
@@ -37,16 +38,20 @@ with Ledger(sys.argv[1]).lease("first", "home"):
 WRITER = """
 import sys
 from dp_core.errors import StageFailed
+from tasks.ledger.charging.charging_writer import ChargingWriter
 from tasks.ledger.ledger import Ledger
 
 fence = int(sys.stdin.readline())
 ledger = Ledger(sys.argv[1])
-writer = ledger.writer_under("first", fence)
-reservation = writer.reservation()
+writer = ledger.writer_under("first", fence, ChargingWriter)
+reservation = ledger.reservation("first")
 writer.examine(reservation)
 print("examined", flush=True)
 sys.stdin.readline()
-acts = (lambda: writer.judge(reservation, "fits"), lambda: ledger.writer_under("first", fence))
+acts = (
+    lambda: writer.judge(reservation, "fits"),
+    lambda: ledger.writer_under("first", fence, ChargingWriter),
+)
 for late in acts:
     try:
         late()
@@ -118,7 +123,7 @@ def test_an_expired_lease_is_still_its_holders_until_another_comes(ledger, ledge
 def test_a_late_holder_is_refused_on_every_write(ledger, ledger_url, tmp_path, progress):
     plan = plan_of(tmp_path)
     steps = steps_of(plan, "one_way")
-    with ledger.lease("first", HOME) as late:
+    with both_writers(ledger, "first", HOME) as late:
         known = progress in ("bound", "charged")
         reservation = begin(late, plan) if known else late.reserve(plan)
         if progress == "nothing":
@@ -127,7 +132,7 @@ def test_a_late_holder_is_refused_on_every_write(ledger, ledger_url, tmp_path, p
             late.charge(reservation, "one_way-0", steps)
         before = ledger.verify()
         set_lease(ledger_url, expires=1)
-        with ledger.lease("first", HOME) as now:
+        with both_writers(ledger, "first", HOME) as now:
             for write in (
                 late.require,
                 lambda: late.reserve(plan),

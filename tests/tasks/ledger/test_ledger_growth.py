@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from dp_core.plan.plan import Plan
 from tasks.ledger.ledger import Ledger
+from tests.both_writers import both_writers
 from tests.full import at_full_size
 from tests.ledger_filler import INPUT, KEY, fill, steps_of
 from tests.ledger_worker import named
@@ -77,7 +78,7 @@ def metered(url: str, plan: Plan, releases: int) -> Meter:
         with ledger._database.writing() as rows:
             rows.store.connection.exec_driver_sql("ANALYZE")
     meter, mine = Meter(ledger), named(plan, "mine")
-    with ledger.lease("mine", "home") as writer:
+    with both_writers(ledger, "mine", "home") as writer:
         with meter.of("reserve"):
             held = writer.reserve(mine)
         with meter.of("bind"):

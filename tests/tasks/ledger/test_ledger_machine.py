@@ -34,12 +34,12 @@ from dp_core.policies.all_policies import POLICIES
 from dp_core.policies.approval import CAUSES, DECISIONS
 from dp_core.policies.budget_periods import Calendar
 from tasks.ledger import leases, reservation_check
-from tasks.ledger import release_writer as writer_module
+from tasks.ledger.charging import charging_writer as writer_module
 from tasks.ledger.database import transaction
 from tasks.ledger.database.sql_store import SqlStore
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.release_writer import ReleaseWriter
 from tasks.ledger.reservations import Reservation
+from tests.both_writers import BothWriters
 from tests.full import at_full_size, exhaustive
 from tests.ledgers import VANDAL, take_everything
 from tests.postgres import PostgresServer
@@ -115,7 +115,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.model = Model(BEGIN)
         self.processes = [0, 1, 2]
         self.born = 3
-        self.holds: list[tuple[ReleaseWriter, int]] = []
+        self.holds: list[tuple[BothWriters, int]] = []
         self.known: dict[str, list[Reservation]] = {}
         for module in (transaction, leases, reservation_check):
             if hasattr(module, "now"):
@@ -371,9 +371,9 @@ class LedgerMachine(RuleBasedStateMachine):
         holder = replace(leases.this_process(home), process=process)
         refusal = self.model.refuses_hold(release)
 
-        def acquire() -> ReleaseWriter:
+        def acquire() -> BothWriters:
             with self.ledger._database.writing() as book:
-                return ReleaseWriter(self.ledger._database, leases.acquire(book, release, holder))
+                return BothWriters(self.ledger._database, leases.acquire(book, release, holder))
 
         found = self.both(refusal, acquire)
         if refusal is None:
@@ -383,7 +383,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.model.leases[release] = {"fence": fence, "process": process, "expires": expires}
             self.holds.append((found, process))
 
-    def held(self, pick: int) -> tuple[ReleaseWriter, type[Exception] | None, str]:
+    def held(self, pick: int) -> tuple[BothWriters, type[Exception] | None, str]:
         """Return a holder, one of the latest, what its fence is told, and its home."""
         found, process = self.holds[-1 - pick % len(self.holds)]
         fence = found.lease.fence
@@ -434,7 +434,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def the_database_is_opened_again(self) -> None:
         self.ledger = Ledger(self.url)
         self.holds = [
-            (ReleaseWriter(self.ledger._database, one.lease), who) for one, who in self.holds
+            (BothWriters(self.ledger._database, one.lease), who) for one, who in self.holds
         ]
 
     # -- releases

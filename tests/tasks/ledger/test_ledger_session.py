@@ -10,10 +10,11 @@ import pytest
 from dp_core.errors import LedgerCorrupt, StageFailed
 from dp_core.kernel.ledger.receipts import PUBLISHED
 from dp_core.kernel.privacy import Relation
-from tasks.ledger import ledger_session as session_module
+from tasks.ledger.charging import ledger_session as session_module
+from tasks.ledger.charging.charging_writer import MOST_DRAWS, ChargingWriter
+from tasks.ledger.charging.ledger_session import LedgerSession
 from tasks.ledger.ledger import Ledger
-from tasks.ledger.ledger_session import LedgerSession
-from tasks.ledger.release_writer import MOST_DRAWS, ReleaseWriter
+from tests.both_writers import both_writers
 from tests.ledgers import open_town, set_lease, steps_of
 
 BATCH = "one_way-0"
@@ -69,7 +70,7 @@ def take_over(ledger, session, tmp_path):
     @contextlib.contextmanager
     def another():
         set_lease(f"sqlite:///{tmp_path / 'ledger.db'}", expires=0)
-        with ledger.lease("first", "this home") as writer:
+        with both_writers(ledger, "first", "this home") as writer:
             yield replace(session, writer=writer)
 
     return another
@@ -80,7 +81,7 @@ def uncommitted(session, steps, monkeypatch):
     """Let a result be stored and its holder die before it is committed; return the noise."""
     noise = Noise()
     with monkeypatch.context() as patch:
-        patch.setattr(ReleaseWriter, "commit", _crash)
+        patch.setattr(ChargingWriter, "commit", _crash)
         with pytest.raises(Crash):
             session.perform(BATCH, steps, noise)
     return noise
@@ -220,8 +221,8 @@ def crash_after(patch, owner, name):
 
 POINTS = [
     # where, whether a charge stands, whether a complete result is on disk
-    (crash_before, ReleaseWriter, "charge", False, False),
-    (crash_after, ReleaseWriter, "charge", True, False),
+    (crash_before, ChargingWriter, "charge", False, False),
+    (crash_after, ChargingWriter, "charge", True, False),
     (crash_before, os, "posix_fallocate", True, False),
     (crash_after, os, "posix_fallocate", True, False),
     (crash_before, os, "fsync", True, False),
@@ -230,8 +231,8 @@ POINTS = [
     (crash_after, Path, "unlink", True, True),
     (crash_before, session_module, "sync_folder", True, True),
     (crash_after, session_module, "sync_folder", True, True),
-    (crash_before, ReleaseWriter, "commit", True, True),
-    (crash_after, ReleaseWriter, "commit", True, True),
+    (crash_before, ChargingWriter, "commit", True, True),
+    (crash_after, ChargingWriter, "commit", True, True),
     (crash_after, session_module, "read_result", True, True),
 ]
 
@@ -293,8 +294,8 @@ def test_what_a_late_holder_left_beside_a_stored_result_is_erased(
 ):
     noise = Noise()
     with monkeypatch.context() as patch:
-        crash_after(patch, ReleaseWriter, "commit") if committed else crash_before(
-            patch, ReleaseWriter, "commit"
+        crash_after(patch, ChargingWriter, "commit") if committed else crash_before(
+            patch, ChargingWriter, "commit"
         )
         with pytest.raises(Crash):
             session.perform(BATCH, steps, noise)
@@ -444,16 +445,16 @@ def test_a_holder_that_was_taken_over_before_its_draw_gives_way_to_the_stored_re
 ):
     """It slept after its charge; its own draw finds the name taken (FileExistsError)."""
     ours, theirs = Noise(), Noise(start=500)
-    charge = ReleaseWriter.charge
+    charge = ChargingWriter.charge
 
     def slow(*args):
         charges = charge(*args)
-        monkeypatch.setattr(ReleaseWriter, "charge", charge)
+        monkeypatch.setattr(ChargingWriter, "charge", charge)
         with take_over() as other:
             other.perform(BATCH, steps, theirs)
         return charges
 
-    monkeypatch.setattr(ReleaseWriter, "charge", slow)
+    monkeypatch.setattr(ChargingWriter, "charge", slow)
     with pytest.raises(StageFailed, match="Another process took over release 'first'"):
         session.perform(BATCH, steps, ours)
     assert (len(ours.drawn), len(theirs.drawn)) == (1, 1)

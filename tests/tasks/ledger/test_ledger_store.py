@@ -17,6 +17,7 @@ from tasks.ledger.database.ledger_store import LedgerStore, StoredLease
 from tasks.ledger.database.transaction import Transaction
 from tasks.ledger.ledger import Ledger
 from tasks.ledger.reservation_entries import reserve
+from tests.both_writers import both_writers
 from tests.ledgers import HOME, WHO, amount, measure, open_town, spend
 from tests.specs import plan_of
 from tests.tasks.ledger.memory_store import MemoryStore, memory_ledger
@@ -119,7 +120,7 @@ def test_a_release_is_the_same_on_every_store(any_ledger, tmp_path):
     open_town(any_ledger)
     plan = plan_of(tmp_path)
     spend(any_ledger, plan)
-    with any_ledger.lease("second", HOME) as writer:
+    with both_writers(any_ledger, "second", HOME) as writer:
         second = plan_of(tmp_path, release="second", privacy="{epsilon: 0.5, delta: 1e-6}")
         held = measure(writer, second, ["one_way"])
         assert len(any_ledger.charges(held)) > 1

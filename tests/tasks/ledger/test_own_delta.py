@@ -12,7 +12,8 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.methods.drawn_events import threshold_event
 from dp_core.plan.currency_choice import threshold_currency
-from tasks.ledger import release_writer as writer_module
+from tasks.ledger.charging import charging_writer as writer_module
+from tests.both_writers import both_writers
 from tests.ledgers import HOME, basic, begin, open_town, zcdp
 from tests.specs import plan_of
 
@@ -101,7 +102,7 @@ def test_a_zcdp_account_pays_own_delta_from_its_own_part(ledger, writer, tmp_pat
     assert state.reserved == Amount(Fraction(1, 2), DELTA)
     second = plan_with_threshold(tmp_path, release="second")
     with (
-        ledger.lease("second", HOME) as writer,
+        both_writers(ledger, "second", HOME) as writer,
         pytest.raises(
             BudgetRefused,
             match=r"own delta 1e-06, but .* has 5e-07 left of 1.5e-06.*still fits is 5e-07",
@@ -112,7 +113,7 @@ def test_a_zcdp_account_pays_own_delta_from_its_own_part(ledger, writer, tmp_pat
     open_town(ledger, "village", zcdp("8"))
     third = plan_with_threshold(tmp_path, release="third", account="village")
     with (
-        ledger.lease("third", HOME) as writer,
+        both_writers(ledger, "third", HOME) as writer,
         pytest.raises(
             BudgetRefused,
             match=r"own delta 1e-06, but .* has 0 left.*officer\. .*--own-delta",
@@ -128,7 +129,7 @@ def test_more_own_delta_than_delta_is_refused(ledger, tmp_path):
     for own_delta in (DELTA + NANO, -NANO):
         currency = replace(plan.currency, own_delta=own_delta)
         with (
-            ledger.lease("first", HOME) as writer,
+            both_writers(ledger, "first", HOME) as writer,
             pytest.raises(LedgerCorrupt, match="does not imply its epsilon and delta"),
         ):
             writer.reserve(replace(plan, currency=currency))

@@ -6,6 +6,7 @@ from dp_core.bundle.statement.sections import refusals_statement
 from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.policies.refused_attempts import attempts_of
 from tasks.ledger.reservation_entries import add
+from tests.both_writers import both_writers
 from tests.ledgers import (
     GAUSSIAN,
     HOME,
@@ -37,7 +38,7 @@ def plans(tmp_path):
 
 def examine(ledger, plan):
     """Let a release stop between `examine` and its verdict."""
-    with ledger.lease(plan.spec.release, HOME) as writer:
+    with both_writers(ledger, plan.spec.release, HOME) as writer:
         writer.examine(writer.reserve(plan))
 
 
@@ -98,16 +99,16 @@ def test_an_attempt_is_in_the_ledger_before_its_verdict_and_counts_if_it_never_g
     ledger, plans
 ):
     """Whoever kills a run once the internal folder told the answer has paid for it."""
-    with ledger.lease("killed", HOME) as writer:
+    with both_writers(ledger, "killed", HOME) as writer:
         held = writer.reserve(plans("killed"))
         assert writer.examine(held)
     assert attempts(ledger) == (0, 0, 1)
     # The same release goes on, however often: the question is the same, and so is the attempt.
     for _ in range(5):
-        with ledger.lease("killed", HOME) as writer:
+        with both_writers(ledger, "killed", HOME) as writer:
             assert not writer.examine(writer.reserve(plans("killed")))
     assert attempts(ledger) == (0, 0, 1)
-    with ledger.lease("killed", HOME) as writer:
+    with both_writers(ledger, "killed", HOME) as writer:
         writer.settle(writer.reserve(plans("killed")), "abandoned")
     assert attempts(ledger) == (1, 1, 0)
 
@@ -119,7 +120,7 @@ def test_another_plan_under_the_same_name_leaves_the_attempt_refused(ledger, pla
 
 
 def test_data_that_fit_and_are_charged_or_cannot_be_read_are_not_counted(ledger, plans):
-    with ledger.lease("good", HOME) as writer:
+    with both_writers(ledger, "good", HOME) as writer:
         held = fit(writer, plans("good"))
         writer.judge(held, "refused")  # a second verdict changes nothing
         assert attempts(ledger) == (0, 0, 1)
@@ -127,7 +128,7 @@ def test_data_that_fit_and_are_charged_or_cannot_be_read_are_not_counted(ledger,
             writer.charge(held, f"{stage}-0", steps_of(plans("good"), stage))
             assert attempts(ledger) == (0, 0, 0)
         writer.settle(held, "abandoned")
-    with ledger.lease("gone", HOME) as writer:
+    with both_writers(ledger, "gone", HOME) as writer:
         held = writer.reserve(plans("gone"))
         writer.examine(held)
         writer.judge(held, "unreadable")
@@ -141,7 +142,7 @@ def test_data_that_fit_and_are_charged_or_cannot_be_read_are_not_counted(ledger,
 def test_that_the_data_fit_is_no_free_answer(ledger, plans, outcome):
     """Unlimited attempts would find the largest value of a column exactly."""
     for number in range(3):
-        with ledger.lease(f"fits-{number}", HOME) as writer:
+        with both_writers(ledger, f"fits-{number}", HOME) as writer:
             held = fit(writer, plans(f"fits-{number}"))
             assert attempts(ledger) == (number, number, 1)
             writer.settle(held, outcome)
@@ -156,13 +157,13 @@ def test_no_more_attempts_are_begun_than_may_be_refused(ledger, plans, says):
     """Otherwise 180 releases that begin together would give 180 answers."""
     for number in range(3):
         examine(ledger, plans(f"open-{number}"))
-    with ledger.lease("fourth", HOME) as writer:
+    with both_writers(ledger, "fourth", HOME) as writer:
         held = writer.reserve(plans("fourth"))
         with pytest.raises(StageFailed) as failed:
             writer.examine(held)
         says(failed.value)
         assert failed.value.exit_code == 4
-        with ledger.lease("open-0", HOME) as first:
+        with both_writers(ledger, "open-0", HOME) as first:
             fitting = fit(first, plans("open-0"))
             with pytest.raises(StageFailed):
                 writer.examine(held)
@@ -174,12 +175,12 @@ def test_no_more_attempts_are_begun_than_may_be_refused(ledger, plans, says):
 def test_the_attempts_that_block_an_account_are_named_and_each_can_be_ended(ledger, plans, says):
     """Three releases of one night stop between `examine` and their first charge."""
     examine(ledger, plans("stopped"))
-    with ledger.lease("fitting", HOME) as writer:
+    with both_writers(ledger, "fitting", HOME) as writer:
         fit(writer, plans("fitting"))
     examine(ledger, plans("at-work"))
 
     def blocked(name):
-        with ledger.lease(name, HOME) as writer, pytest.raises(StageFailed) as failed:
+        with both_writers(ledger, name, HOME) as writer, pytest.raises(StageFailed) as failed:
             writer.examine(writer.reserve(plans(name)))
         says(failed.value)
         return failed.value.message
@@ -196,24 +197,24 @@ def test_the_attempts_that_block_an_account_are_named_and_each_can_be_ended(ledg
         allowed()
 
     # A release that has an attempt goes on with it, although the account takes no new one.
-    with ledger.lease("fitting", HOME) as writer:
+    with both_writers(ledger, "fitting", HOME) as writer:
         held = writer.reserve(plans("fitting"))
         assert not writer.examine(held)
         writer.charge(held, "one_way-0", steps_of(plans("fitting"), "one_way"))
-    with ledger.lease("morning", HOME) as writer:
+    with both_writers(ledger, "morning", HOME) as writer:
         assert writer.examine(writer.reserve(plans("morning")))
     assert "Interrupted: 'stopped', 'at-work', 'morning'; type" in blocked("evening")
 
-    with ledger.lease("stopped", HOME) as writer:
+    with both_writers(ledger, "stopped", HOME) as writer:
         writer.settle(writer.reserve(plans("stopped")), "abandoned")
     assert attempts(ledger) == (1, 1, 2)
     assert "Interrupted: 'at-work', 'morning'; type" in blocked("evening")
     assert allowed().recent == 0
     assert attempts(ledger) == (1, 0, 2)
-    with ledger.lease("evening", HOME) as writer:
+    with both_writers(ledger, "evening", HOME) as writer:
         assert writer.examine(writer.reserve(plans("evening")))
     for name in ("at-work", "morning", "evening"):
-        with ledger.lease(name, HOME) as writer:
+        with both_writers(ledger, name, HOME) as writer:
             writer.settle(writer.reserve(plans(name)), "abandoned")
     assert attempts(ledger) == (4, 3, 0)
     with pytest.raises(BudgetRefused):
@@ -229,7 +230,7 @@ def test_the_settlement_states_the_attempts_so_far_and_may_not_state_others(ledg
     spend(ledger, plans("done"))
     (end,) = ledger.entries(kinds=("settle",), release="done")
     assert end.body["attempts"] == stated(refused=1, open=1)
-    with ledger.lease("liar", HOME) as writer:
+    with both_writers(ledger, "liar", HOME) as writer:
         held = measure(writer, plans("liar"))
         with ledger._database.trying() as book:
             for false in (stated(open=1), None):
@@ -268,7 +269,7 @@ def test_what_the_rules_of_attempts_forbid_is_not_added(ledger, plans):
     held = reserve(ledger, plans("town"))
     of = {"release": "town", "reservation": held.position}
     assert "were not opened" in refused("verdict", {"verdict": "fits"}, **of)
-    with ledger.lease("town", HOME) as writer:
+    with both_writers(ledger, "town", HOME) as writer:
         writer.examine(held)
     assert "unknown verdict" in refused("verdict", {"verdict": "nearly"}, **of)
     for number in range(2):
@@ -343,7 +344,7 @@ def test_a_charged_release_is_finished_after_wrong_and_unreadable_files(
 
 def test_a_release_whose_data_could_not_be_read_begins_a_new_attempt(ledger, plans):
     """Otherwise the next answer about its data would not be counted."""
-    with ledger.lease("gone", HOME) as writer:
+    with both_writers(ledger, "gone", HOME) as writer:
         held = writer.reserve(plans("gone"))
         writer.examine(held)
         writer.judge(held, "unreadable")
@@ -397,12 +398,12 @@ def test_a_ledger_of_before_in_which_one_wrong_file_counted_twice_still_verifies
         values = {name: value for name, value in body.items() if name != "charged"}
         add(book, reservation, kind, body=values, **more)
 
-    with ledger.lease("first", HOME) as writer:
+    with both_writers(ledger, "first", HOME) as writer:
         held = fit(writer, plans("first"), stages=["one_way", "measure"])
         guess(writer, held)
         writer.examine(held)
         with monkeypatch.context() as patch:
-            patch.setattr("tasks.ledger.release_writer.add", left_open)
+            patch.setattr("tasks.ledger.charging.charging_writer.add", left_open)
             writer.judge(held, "fits")
         assert attempts(ledger) == (1, 1, 1)
         writer.settle(held, "finished")
@@ -542,7 +543,7 @@ def test_accounts_within_one_account_share_three_refused_attempts(ledger, wards,
 def test_open_attempts_of_the_family_count_too(ledger, wards):
     for name in ("town", "north", "south"):
         examine(ledger, wards(f"open-{name}", account=name))
-    with ledger.lease("fourth", HOME) as writer:
+    with both_writers(ledger, "fourth", HOME) as writer:
         held = writer.reserve(wards("fourth", account="north"))
         with pytest.raises(StageFailed, match="'open-town', 'open-north', 'open-south'"):
             writer.examine(held)
@@ -576,7 +577,7 @@ def test_a_ledger_of_before_in_which_each_account_had_three_still_verifies(
 
 def fitted(ledger, plan, outcome="finished"):
     """Let a release fit the data and end, charged if it is finished."""
-    with ledger.lease(plan.spec.release, HOME) as writer:
+    with both_writers(ledger, plan.spec.release, HOME) as writer:
         stages = ("one_way", "measure") if outcome == "finished" else ()
         return writer.settle(fit(writer, plan, "input", stages), outcome)
 
@@ -608,7 +609,7 @@ def test_attempts_that_fit_in_a_ledger_of_before_are_not_counted(ledger, plans, 
 
     with monkeypatch.context() as patch:
         patch.setattr("tasks.ledger.reservation_entries.attempts_stated", unstated)
-        patch.setattr("tasks.ledger.release_writer.add", uncounted)
+        patch.setattr("tasks.ledger.charging.charging_writer.add", uncounted)
         fitted(ledger, plans("old"))
     assert ledger.attempts("town").fitted == 0
     ledger.verify(KEY)

@@ -12,6 +12,7 @@ from dp_core.kernel.ledger.rules import Policy, judged
 from dp_core.policies.all_policies import POLICIES
 from tasks.ledger.database import transaction
 from tasks.ledger.ledger import Ledger
+from tests.both_writers import both_writers
 from tests.ledgers import (
     HOME,
     LAPLACE,
@@ -124,7 +125,7 @@ def test_an_entry_of_a_release_names_the_account_that_pays(ledger, tmp_path, kin
         "settle": ({"outcome": "abandoned", "spent": "0", "seen": False}, None),
     }
     body, about = bodies[kind]
-    with ledger.lease("first", HOME) as writer:
+    with both_writers(ledger, "first", HOME) as writer:
         held = begin(writer, plan)
     with (
         ledger._database.writing() as rows,
@@ -141,10 +142,10 @@ def test_an_entry_of_a_release_names_the_account_that_pays(ledger, tmp_path, kin
 
 
 def test_one_input_is_never_in_two_accounts(ledger, tmp_path):
-    with ledger.lease("first", HOME) as writer:
+    with both_writers(ledger, "first", HOME) as writer:
         begin(writer, plan_of(tmp_path))
     plan = plan_of(tmp_path, release="second", account="village")
-    with ledger.lease("second", HOME) as writer:
+    with both_writers(ledger, "second", HOME) as writer:
         held = writer.reserve(plan)
         with ledger._database.writing() as rows, pytest.raises(LedgerCorrupt, match="another acc"):
             rows.append(
@@ -159,7 +160,7 @@ def test_one_input_is_never_in_two_accounts(ledger, tmp_path):
 
 
 def test_a_policy_can_refuse_an_entry_but_not_write_a_total_of_the_rules(ledger, tmp_path):
-    with ledger.lease("first", HOME) as writer:
+    with both_writers(ledger, "first", HOME) as writer:
         begin(writer, plan_of(tmp_path))
     entries = [entry for entry, _ in ledger.all_entries()]
     walk = lambda: ((entry, None) for entry in entries)  # noqa: E731
@@ -187,8 +188,8 @@ def test_a_policy_can_refuse_an_entry_but_not_write_a_total_of_the_rules(ledger,
 
 def test_a_policy_cannot_change_what_the_rules_read(ledger, tmp_path, monkeypatch):
     monkeypatch.setattr(transaction, "POLICIES", (*POLICIES, VANDAL))
-    monkeypatch.setattr("tasks.ledger.release_writer.check_stages", lambda *_: None)
-    with ledger.lease("first", HOME) as writer:
+    monkeypatch.setattr("tasks.ledger.charging.charging_writer.check_stages", lambda *_: None)
+    with both_writers(ledger, "first", HOME) as writer:
         held = begin(writer, plan_of(tmp_path, LAPLACE))
         half = held.costs["measure"] / 2
         for name in ("one", "two"):
@@ -207,7 +208,7 @@ def test_an_extension_is_asked_only_if_the_reservation_names_it(ledger, tmp_path
     dense, fixed = plan_of(tmp_path, "", method="privsyn"), plan_of(tmp_path, release="second")
     assert (dense.extensions, fixed.extensions) == (("indif",), ())
     for plan in (dense, fixed):
-        with ledger.lease(plan.spec.release, HOME) as writer:
+        with both_writers(ledger, plan.spec.release, HOME) as writer:
             held = begin(writer, plan)
             (step,) = steps_of(plan, "one_way")[:1]
             event = replace(step.event, scale=step.event.scale * 64, l1_sensitivity=64)
@@ -233,7 +234,7 @@ def test_a_charge_for_less_than_its_question_can_change_is_refused(ledger, tmp_p
     privacy = f"{{epsilon: 1, neighbours: {neighbours}}}"
     plan = of_persons(tmp_path, "first", "interview", privacy=privacy)
     enough = 3 if neighbours == "add-remove" else 6
-    with ledger.lease("first", HOME) as writer:
+    with both_writers(ledger, "first", HOME) as writer:
         held = begin(writer, plan)
         step, *_ = steps_of(plan, "one_way")
         assert step.event.l1_sensitivity == enough
@@ -259,7 +260,7 @@ def test_an_audit_finds_a_charge_for_less_than_its_question_can_change(
 ):
     """It was written by a program without the rule."""
     plan = plan_of(tmp_path)
-    with ledger.lease("first", HOME) as writer:
+    with both_writers(ledger, "first", HOME) as writer:
         held = begin(writer, plan)
         step, *_ = steps_of(plan, "one_way")
         little = replace(step, asks={"name": "scores", "length": 2, "change": 2})
@@ -276,7 +277,7 @@ def test_an_account_of_core_questions_refuses_plans_with_extensions(ledger, tmp_
     open_town(ledger, "ward", within="core")
     for account in ("core", "ward"):
         plan = plan_of(tmp_path, "", method="privsyn", account=account, release=account)
-        with ledger.lease(account, HOME) as writer:
+        with both_writers(ledger, account, HOME) as writer:
             with pytest.raises(BudgetRefused, match=r"core questions only.*indif"):
                 writer.reserve(plan)
             body = reserve_body(plan, extensions=["indif"])
@@ -303,7 +304,7 @@ def test_releases_of_one_family_identify_persons_by_one_column(ledger, tmp_path)
     before = ledger.head()
     for account in ("north", "south", "people"):
         plan = of_persons(tmp_path, f"{account}-2", "batch", account)
-        with ledger.lease(plan.spec.release, HOME) as writer:
+        with both_writers(ledger, plan.spec.release, HOME) as writer:
             with pytest.raises(BudgetRefused, match="by 'batch', but release 'first'") as caught:
                 writer.reserve(plan)
             with pytest.raises(LedgerCorrupt, match="other columns than release 'first'"):

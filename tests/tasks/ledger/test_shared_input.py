@@ -6,6 +6,7 @@ import pytest
 
 from dp_core.errors import BudgetRefused, DataRefused
 from tasks.ledger.ledger import Ledger
+from tests.both_writers import both_writers
 from tests.ledgers import HOME, KEY, LAPLACE, basic, fit, open_town
 from tests.specs import plan_of
 
@@ -30,7 +31,7 @@ def use(ledger, folder, account, *, data=DATA):
     plan = plan_of(
         folder / account, LAPLACE, release=release, account=account, privacy="{epsilon: 1}"
     )
-    with ledger.lease(release, HOME) as writer:
+    with both_writers(ledger, release, HOME) as writer:
         return writer.settle(fit(writer, plan, data, ("one_way", "measure")), "finished")
 
 

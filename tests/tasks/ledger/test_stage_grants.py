@@ -15,7 +15,7 @@ from dp_core.kernel.counting.stored_rows import StoredRows
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from dp_core.policies.stage_grant import PAYS
-from tasks.ledger.ledger_session import LedgerSession
+from tasks.ledger.charging.ledger_session import LedgerSession
 from tests.ledgers import begin, set_lease, step, steps_of
 
 pytestmark = pytest.mark.usefixtures("town")

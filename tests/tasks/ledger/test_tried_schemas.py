@@ -9,6 +9,7 @@ from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.policies.tried_schemas import MOST_SCHEMAS
 from dp_core.schema.reading.restricted_schema import restricted_schema
 from dp_core.schema.reading.schema_file import parse_schema
+from tests.both_writers import both_writers
 from tests.ledgers import GAUSSIAN, HOME, KEY, basic, monthly, on, open_town, refuse, reserve, spend
 from tests.specs import plan_of
 
@@ -114,7 +115,7 @@ def part_of(plan, names, release):
 
 def bound(ledger, plan, data):
     """Reserve, bind to data, and let the release end."""
-    with ledger.lease(plan.spec.release, HOME) as writer:
+    with both_writers(ledger, plan.spec.release, HOME) as writer:
         reservation = writer.reserve(plan)
         writer.bind_input(reservation, data, KEY)
         writer.settle(reservation, "returned")
@@ -166,7 +167,7 @@ def test_a_part_of_a_desks_schema_is_refused_for_other_data_when_ten_were_tried(
     ledger.open_desk("town", "f" * 64, plan.spec.schema, **WHO, fits="e" * 64)
     fill(ledger, plans, MOST_SCHEMAS - 1)
     question = part_of(plan, ["a"], "question")
-    with ledger.lease("question", HOME) as writer:
+    with both_writers(ledger, "question", HOME) as writer:
         reservation = writer.reserve(question)
         with pytest.raises(BudgetRefused, match="Open a question desk again"):
             writer.bind_input(reservation, "d" * 64, KEY)

@@ -13,6 +13,7 @@ from dp_core.kernel.cost.composition import NOTHING
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.plan import Plan, make_plan
 from tasks.ledger.ledger import Ledger
+from tests.both_writers import both_writers
 from tests.ledgers import (
     HOME,
     KEY,
@@ -83,7 +84,7 @@ def test_it_gets_no_input_no_attempt_no_grant_and_no_charge(ledger, tmp_path):
     measured = plan_of(tmp_path)
     spend(ledger, measured)
     plan = using(ledger, measured)
-    with ledger.lease("second", HOME) as writer:
+    with both_writers(ledger, "second", HOME) as writer:
         held = writer.reserve(plan)
         with pytest.raises(LedgerCorrupt, match="looks at data"):
             writer.examine(held)

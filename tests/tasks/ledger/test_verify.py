@@ -22,6 +22,7 @@ from tasks.ledger import ledger_reader
 from tasks.ledger.database.ledger_tables import ENTRIES, TOTALS
 from tasks.ledger.database.sql_store import SqlStore
 from tasks.ledger.ledger import Ledger
+from tests.both_writers import both_writers
 from tests.full import at_full_size
 from tests.ledgers import (
     GAUSSIAN,
@@ -67,14 +68,14 @@ def fill(ledger, folder):
     ledger.withdraw(approved.hash, **WHO)
     spend(ledger, approved)
     second = plan_of(folder, LAPLACE, privacy="{epsilon: 0.25}", release="second")
-    with ledger.lease("second", HOME) as writer:
+    with both_writers(ledger, "second", HOME) as writer:
         writer.settle(writer.reserve(second), "returned")
         held = begin(writer, second)
         writer.charge(held, "one_way-0", steps_of(second, "one_way"))
         writer.record_redraw(held, "one_way-0")
         writer.commit(held, "one_way-0", "0" * 64)
     third = plan_of(folder, LAPLACE, privacy="{epsilon: 0.25}", release="third")
-    with ledger.lease("third", HOME) as writer:
+    with both_writers(ledger, "third", HOME) as writer:
         held = measure(writer, third, ["one_way"])
         writer.await_approval(held, "after-approval", ["0" * 64])
         writer.look(**WHO)
@@ -331,7 +332,7 @@ def test_the_last_entry_can_only_be_missed_by_who_noted_its_link(ledger_url):
 
 
 def test_a_last_entry_that_left_its_totals_behind_is_missed(used, ledger_url):
-    with used.lease("third", HOME) as writer:
+    with both_writers(used, "third", HOME) as writer:
         del writer
     spent = used.head().position
     with owner(ledger_url) as connection:
@@ -537,7 +538,7 @@ def test_the_check_looks_at_every_charge_a_fixed_number_of_times(tmp_path, monke
         ledger = Ledger(f"sqlite:///{tmp_path / f'{count}.db'}")
         open_town(ledger)
         plan = plan_of(tmp_path)
-        with ledger.lease("first", HOME) as writer:
+        with both_writers(ledger, "first", HOME) as writer:
             held = begin(writer, plan)
             cost = held.costs["measure"] / (2 * count)
             from tests.ledgers import step

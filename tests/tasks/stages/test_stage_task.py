@@ -22,15 +22,10 @@ class FakeHold:
     """A release's hold, which another process may have taken over."""
 
     lost: bool = False
-    verdicts: list[str] = field(default_factory=list)
 
     def require(self):
         if self.lost:
             raise StageFailed("Another process took over.")
-
-    def judge(self, _reservation, verdict):
-        self.require()
-        self.verdicts.append(verdict)
 
 
 @dataclass
@@ -45,9 +40,6 @@ class FakeRun:
 
     def progress(self, name, done):
         self.shown.append((name, done))
-
-    def judge(self, verdict):
-        self.writer.judge(self.reservation, verdict)
 
 
 @pytest.fixture
@@ -82,7 +74,6 @@ def detail(run):
     [
         ValueError(CANARY),
         KeyError(CANARY),
-        SchemaViolation(f"Column {CANARY!r} holds values out of range."),
         MemoryError(CANARY),
         OSError(errno.EIO, CANARY, CANARY),
         OSError(errno.ENOSPC, CANARY, CANARY),
@@ -145,31 +136,6 @@ def test_our_own_message_is_kept_and_its_internal_part_is_not(run):
     failure = failure_of(run, BadInput("Correct the file.", internal=CANARY))
     assert failure.message == "Correct the file."
     assert CANARY in detail(run)
-
-
-def test_a_refusal_by_the_data_is_counted_and_told_without_what_it_names(run):
-    named = SchemaViolation(f"Column {CANARY!r} has missing values.", internal="7 rows")
-    other = SchemaViolation("The file breaks the rule {age: '<15'}.", internal="8 rows")
-    failures = [failure_of(run, named)]
-    assert CANARY in (run.folder.internal / "refusal.txt").read_text()
-    assert "7 rows" not in (run.folder.internal / "refusal.txt").read_text()
-    assert "7 rows" in detail(run)
-    failures.append(failure_of(run, other))
-    assert failures[0].message == failures[1].message
-    assert CANARY not in failures[0].message
-    assert {failure.row for failure in failures} == {"data-do-not-fit"}
-    assert str(run.folder.path / "internal" / "refusal.txt") in failures[0].message
-    assert run.writer.verdicts == ["refused", "refused"]
-
-
-def test_a_refusal_that_the_ledger_could_not_count_is_not_told(run, monkeypatch):
-    def gone(*_):
-        raise StageFailed("The ledger does not answer.")
-
-    monkeypatch.setattr(run.writer, "judge", gone)
-    failure = failure_of(run, SchemaViolation(f"Column {CANARY!r} has missing values."))
-    assert failure.message == "The ledger does not answer."
-    assert not (run.folder.internal / "refusal.txt").exists()
 
 
 def test_a_failure_is_told_even_when_its_detail_cannot_be_written(run, monkeypatch):

@@ -39,7 +39,7 @@ from dp_core.kernel.ledger.session import Draw
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.privacy import Relation
 from dp_core.policies.stage_grant import StageGrant
-from tasks.ledger.release_writer import ReleaseWriter
+from tasks.ledger.charging.charging_writer import ChargingWriter
 from tasks.ledger.reservations import Charge, Reservation
 from tasks.ledger.stored_result import (
     CHECKSUM_BYTES,
@@ -65,7 +65,7 @@ class LedgerSession:
             nothing.
     """
 
-    writer: ReleaseWriter
+    writer: ChargingWriter
     reservation: Reservation
     relation: Relation
     folder: Path
