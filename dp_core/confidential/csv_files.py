@@ -80,7 +80,8 @@ def check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bo
     header, rows = _header_and_rows(path, 1)
     if not header:
         raise BadInput(
-            f"The data file {path.name} has no header line; add one with the column names."
+            f"The data file {path.name} has no header line; add one with the column names.",
+            row="columns-differ",
         )
     # privacy: without a header the first line is a record, so no message quotes the line.
     if columns and not set(columns) & set(header):
@@ -91,7 +92,8 @@ def check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bo
                 f" the file seems to be separated by {mark!r}; separate the columns by commas."
                 if mark
                 else " put a header line with the column names first."
-            )
+            ),
+            row="columns-differ",
         )
     check_columns(f"The data file {path.name}", header, columns, ignore)
     return bool(rows)

@@ -30,7 +30,8 @@ def check_parquet(path: Path, columns: Sequence[str], ignore: Collection[str]) -
     if not marked:
         raise BadInput(
             f"The data file {path.name} is not a Parquet file despite its name; write it again, or"
-            " rename it."
+            " rename it.",
+            row="data-damaged",
         )
     try:
         schema = pq.read_schema(path)

@@ -95,7 +95,8 @@ def _engine(variable: str) -> sa.Engine:
         raise BadInput(
             f"No driver is installed for the kind of database that the URL in {variable} begins"
             " with; correct its beginning (postgresql://, sqlite:///), or install the Python"
-            " package that SQLAlchemy needs for it."
+            " package that SQLAlchemy needs for it.",
+            row="database-variable",
         ) from None
     except (sa.exc.ArgumentError, ValueError, TypeError):
         # privacy: the value is not shown and the cause is dropped, as both may hold a password.

@@ -140,7 +140,7 @@ def _matching(url: str) -> tuple[Any, list[str]]:
     """Return the store and the sorted names of the matching objects, at least one."""
     store, names = _ask(url, lambda: _list_objects(url))
     if not names:
-        raise BadInput(f"No object matches {url!r}.")
+        raise BadInput(f"No object matches {url!r}.", row="data-not-found")
     return store, names
 
 
@@ -164,7 +164,8 @@ def _copy(url: str, store: Any, name: str, target: Path) -> int:
     if _ask(url, lambda: (store.ukey(name), store.size(name))) != (before, size):
         raise BadInput(
             f"The object {target.name!r} changed while it was copied; start again when no program"
-            " writes to it."
+            " writes to it.",
+            row="data-being-written",
         )
     sync_folder(target.parent)
     return size
@@ -207,13 +208,15 @@ def _store_error(url: str, error: Exception) -> ReleaseError:
             f"Reading {store}:// needs the package {package!r}; install it where the release runs."
         )
     if isinstance(error, FileNotFoundError):
-        return BadInput(f"No object matches {url!r}.")
+        return BadInput(f"No object matches {url!r}.", row="data-not-found")
     if isinstance(error, PermissionError):
         return BadInput(
             f"The store does not let this user read {url!r}; check the credentials in the"
-            " environment of the release."
+            " environment of the release.",
+            row="data-damaged",
         )
     return StageFailed(
         f"The object store {store}:// did not answer ({kind}); check its address and the"
-        " credentials in the environment of the release, then resume or try again."
+        " credentials in the environment of the release, then resume or try again.",
+        row="database-silent",
     )
