@@ -59,11 +59,13 @@ class Fault:
 
 
 def without_detail(error: ReleaseError) -> ReleaseError:
-    """Return a new error with the same sentence and row, and nothing that may be confidential.
+    """Return a new error with the same sentence, row and file, and nothing else.
 
     An error that was raised holds its causes and its traceback, which an orchestrator stores.
     """
-    return type(error)(error.message, row=error.row)
+    new = type(error)(error.message, row=error.row)
+    new.kept = error.kept
+    return new
 
 
 class AwaitsApproval(BudgetRefused):

@@ -192,7 +192,7 @@ def carry_out(
         # release are not counted again.
         counts = plan.spec.measurements is None
         if counts and (dask is not None or plan.spec.dask is not None):
-            confidential.cluster(dask, spec.absolute())
+            confidential.cluster(plan.spec.release, dask, spec.absolute())
         opening = Opening(
             plan,
             spec,
@@ -213,9 +213,9 @@ def carry_out(
             make_release(run, reserved, log.with_log_lines(perform))
         except BadInput as error:
             if give_back(run) and isinstance(error, SchemaViolation):
-                raise SchemaViolation(
-                    f"{error.message} Nothing was spent.", row="data-do-not-fit"
-                ) from None
+                told = SchemaViolation(f"{error.message} Nothing was spent.", row=error.row)
+                told.kept = error.kept
+                raise told from None
             raise
     return run
 

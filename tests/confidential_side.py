@@ -1,10 +1,15 @@
 """The confidential process's side in the process of a test, which can patch it."""
 
+import contextlib
 import json
+import re
+
+import pytest
 
 from dp_core.kernel.canonical import canonical_json
 from tasks.confidential.host import Host
 from tasks.confidential.messages import NOTICES, REPLIES, checked
+from tasks.support.run_folder import kept_message
 
 
 class InThisProcess:
@@ -35,3 +40,18 @@ def _crossed(message):
 def confidential_run(run):
     """Return the run of the confidential side, which a release of a test has in this process."""
     return run.confidential._connection._host._opened
+
+
+def own_words(error):
+    """Return the sentence of an error: of the process, which keeps it inside, or of this one."""
+    return error.message if error.kept is None else kept_message(error.kept)
+
+
+@contextlib.contextmanager
+def raises_inside(kind, match):
+    """The block ends with an error of the process, whose own words do not cross."""
+    with pytest.raises(kind) as stopped:
+        yield stopped
+    assert stopped.value.kept is not None, stopped.value.message
+    assert re.search(match, own_words(stopped.value))
+    assert not re.search(match, stopped.value.message)

@@ -263,7 +263,6 @@ def test_no_release_can_reach_the_inspection_of_a_file():
         "tasks.stages.gates.ledger_tasks",
         "tasks.stages.gates.publication_approval",
         "tasks.run.stage_failures",  # replaces errors that hold data
-        "tasks.confidential.counted_refusals",
         "tasks.confidential.messages",  # the list of what may leave the process
         "flows.engine.engine_failures",
         "dp_core.errors",

@@ -80,7 +80,6 @@ result, it is drawn again, or its budget is returned."""
 GUARDS = (
     "dp_core.errors",
     "flows.engine.engine_failures",
-    "tasks.confidential.counted_refusals",
     "tasks.confidential.frames",
     "tasks.confidential.messages",
     "tasks.confidential.plain_values",

@@ -7,6 +7,7 @@ run's internal folder and shown only on request.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 GARBAGE = (
@@ -29,10 +30,13 @@ class ReleaseError(Exception):
         internal: Detail that may be confidential; never logged, never published.
         row: Heading of `docs/runbook.md` that says what to do; None where the message itself does.
         exit_code: Exit code of the command that ends with this error.
+        kept: File of the internal folder with the sentence that `message` stands for; None if
+            `message` is the error's own.
     """
 
     exit_code = 1
     row: str | None = None
+    kept: Path | None = None
 
     def __init__(
         self, message: str, *, internal: str | None = None, row: str | None = None
@@ -62,8 +66,8 @@ class DataRefused(BadInput):
 class SchemaViolation(DataRefused):
     """The confidential data do not fit the schema.
 
-    The message names rules and columns, so a stage replaces it by a fixed sentence. Only the
-    internal folder and the terminal of the person who runs the release get the names.
+    The message names rules and columns: it is for the internal folder, and for the terminal of the
+    person who runs the release.
     """
 
 

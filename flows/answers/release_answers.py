@@ -42,8 +42,15 @@ def known_reservation(ledger: Ledger, release: str) -> Reservation:
     return found
 
 
-def release_status(home: Path, ledger: Ledger, release: str) -> CommandAnswer:
+def release_status(home: Path, ledger: Ledger, release: str, *, own: bool = False) -> CommandAnswer:
     """Return the stages, budget and state of a release.
+
+    Args:
+        home: The home.
+        ledger: Its ledger.
+        release: Name of the release.
+        own: Show what stopped the release in the error's own sentence, which may be confidential;
+            False by default.
 
     Raises:
         BadInput: if the ledger knows no such release.
@@ -64,7 +71,7 @@ def release_status(home: Path, ledger: Ledger, release: str) -> CommandAnswer:
     stopped, failed = None, None
     waits = gate is not None and reservation.outcome is None
     if not (holder or ended or waits or state == "finished"):
-        failed = last_stop(ledger, folder)
+        failed = last_stop(ledger, folder, own=own)
         if reservation.outcome != "finished" and earlier is None:
             looks = set(CONFIDENTIAL_STAGES).intersection(left)
             stopped = ledger.opening_refusal(reservation) if looks else None
@@ -251,9 +258,16 @@ def _approval(ledger: Ledger, reservation: Reservation) -> dict[str, Any] | None
     }
 
 
-def all_statuses(home: Path, ledger: Ledger) -> CommandAnswer:
-    """Return the status of every release in the ledger, and what a person has to do."""
-    found = [release_status(home, ledger, release).values for release in ledger.releases()]
+def all_statuses(home: Path, ledger: Ledger, *, own: bool = False) -> CommandAnswer:
+    """Return the status of every release in the ledger, and what a person has to do.
+
+    Args:
+        home: The home.
+        ledger: Its ledger.
+        own: As for `release_status`.
+    """
+    names = ledger.releases()
+    found = [release_status(home, ledger, name, own=own).values for name in names]
     needs = [
         {"release": one["release"], "do": do} for one in found if (do := _to_do(one)) is not None
     ]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from click.shell_completion import CompletionItem
@@ -136,8 +136,13 @@ def confirm_total(epsilon: Fraction | None, delta: Fraction | None, *, meant: bo
         raise BadInput("The ledger was not changed. Give a smaller total.")
 
 
+def on_terminal(stream: TextIO) -> bool:
+    """Return whether a stream is shown to the person who gave the command, and kept nowhere."""
+    return stream.isatty()
+
+
 def _at_a_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    return on_terminal(sys.stdin) and on_terminal(sys.stderr)
 
 
 def person_and_reason(by: str, reason: str) -> tuple[str, str]:

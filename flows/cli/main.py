@@ -12,11 +12,12 @@ from importlib import import_module
 
 import click
 
-from dp_core.errors import BadInput, Fault, ReleaseError, similar
-from flows.cli import commands, completion  # noqa: F401 (its command)
+from dp_core.errors import BadInput, Fault, ReleaseError, SchemaViolation, similar
+from flows.cli import arguments, commands, completion  # noqa: F401 (its command)
 from flows.cli.command_parts import cli
 from flows.cli.missing_packages import what_to_install
 from tasks.support.process_environment import correct_environment, restart_in_utf8
+from tasks.support.run_folder import kept_message
 
 for _each in pkgutil.walk_packages(commands.__path__, f"{commands.__name__}."):
     import_module(_each.name)  # a file adds its commands to `cli`
@@ -37,12 +38,14 @@ def main() -> None:
     atexit.register(gc.freeze)
     context: dict[str, object] = {}
     row: str | None = None
+    own: str | None = None
     faults: tuple[Fault, ...] = ()
     try:
         cli.main(prog_name="dp-release", standalone_mode=False, obj=context)
         code, message = 0, ""
     except ReleaseError as error:
         code, message, row = error.exit_code, error.message, error.row
+        own = _own_sentence(error)
         faults = error.faults if isinstance(error, BadInput) else ()
     except click.exceptions.Exit as error:
         code, message = error.exit_code, ""
@@ -72,8 +75,24 @@ def main() -> None:
             answer = {"error": message, "exit_code": code, **named}
             click.echo(json.dumps(answer, ensure_ascii=False))
         else:
-            click.echo(f"dp-release: {message}{f' (runbook: {row})' if row else ''}", err=True)
+            told = f"dp-release: {own or message}{f' (runbook: {row})' if row else ''}"
+            click.echo(told, err=True)
     sys.exit(code)
+
+
+def _own_sentence(error: ReleaseError) -> str | None:
+    """Return the sentence of the process that reads the data, for the person at a terminal.
+
+    None if there is none. What the data break is printed by the command, before its fixed sentence.
+
+    Privacy:
+        That person runs the release and may see the file. Output that is kept, such as a service's
+        log, gets the fixed sentence only.
+    """
+    refused = isinstance(error, SchemaViolation)
+    if error.kept is None or refused or not arguments.on_terminal(sys.stderr):
+        return None
+    return kept_message(error.kept)
 
 
 def _usage_fault(error: click.ClickException) -> str:

@@ -5,7 +5,7 @@ the kernel, which charges, draws and stores. Prefect's process holds a `Client`,
 
 Read `messages` first: the closed list of what crosses. `frames` carries a message, `plain_values`
 writes requests and receipts as plain values. `process` starts it, and `confinement` gives up what
-it does not need. `host` answers messages with `confidential_run`, `file_work` and
-`counted_refusals`; the other side, `client`, `connection` and `public_run`, imports none of these
-four. This room may import what reads the data.
+it does not need. `host` answers messages with `confidential_run` and `file_work`; the other side,
+`client`, `connection` and `public_run`, imports none of these three. This room may import what
+reads the data.
 """

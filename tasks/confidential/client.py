@@ -24,8 +24,10 @@ from tasks.confidential.plain_values import (
     request_values,
     stage_grant_of,
 )
+from tasks.run.home import home
 from tasks.run.release_run import Run
 from tasks.run.stage_failures import ReportedFailure
+from tasks.support.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from tasks.confidential.connection import Connection
@@ -51,10 +53,11 @@ class Client:
         if self._connection is not None:
             self._connection.close()
 
-    def cluster(self, address: str | None, spec: Path) -> None:
+    def cluster(self, release: str, address: str | None, spec: Path) -> None:
         """Let the process connect to a Dask cluster, or start it.
 
         Args:
+            release: Name of the release.
             address: Address of a running scheduler; None for the cluster that the spec names.
             spec: Path of the spec.
 
@@ -62,7 +65,8 @@ class Client:
             BadInput: if the cluster cannot be used.
             StageFailed: if the scheduler does not answer, or the cluster does not start.
         """
-        self._answer("done", {"type": "cluster", "address": address, "spec": str(spec)})
+        message = {"type": "cluster", "release": release, "address": address, "spec": str(spec)}
+        self._answer(RunFolder(home(), release), "done", message)
 
     def work(self, run: Run, stage: str) -> None:
         """Do the work of a stage that reads the file.
@@ -75,7 +79,7 @@ class Client:
     def readable(self, run: Run) -> bool:
         """Return whether the stored codes can be read."""
         self._open(run)
-        found: bool = self._answer("done", {"type": "readable"})[0]["as"]
+        found: bool = self._answer(run.folder, "done", {"type": "readable"})[0]["as"]
         return found
 
     def grant(self, run: Run, stage: str) -> StageGrant:
@@ -85,9 +89,8 @@ class Client:
             ReleaseError: if the ledger refuses.
         """
         self._open(run)
-        return stage_grant_of(
-            self._answer("granted", {"type": "grant", "stage": stage})[0]["grant"]
-        )
+        message = {"type": "grant", "stage": stage}
+        return stage_grant_of(self._answer(run.folder, "granted", message)[0]["grant"])
 
     def ask(
         self, run: Run, stage: str, codes: str, request: Request
@@ -125,7 +128,7 @@ class Client:
         """Return the reply to a message of a stage, whose errors were counted and kept."""
         try:
             self._open(run)
-            return self._answer(expected, message, blocks)
+            return self._answer(run.folder, expected, message, blocks)
         except ReleaseError as error:
             if error.internal:  # the process ended, and could not keep it
                 run.folder.keep_detail(error.internal)
@@ -136,6 +139,7 @@ class Client:
         if self._opened is run:
             return
         self._answer(
+            run.folder,
             "done",
             {
                 "type": "open",
@@ -150,14 +154,19 @@ class Client:
         self._opened = run
 
     def _answer(
-        self, expected: str, message: Mapping[str, Any], blocks: Blocks | None = None
+        self,
+        folder: RunFolder,
+        expected: str,
+        message: Mapping[str, Any],
+        blocks: Blocks | None = None,
     ) -> tuple[dict[str, Any], Blocks]:
+        """Return the reply to a message; raise its error, whose sentence is in the folder."""
         with self._lock:
             if self._connection is None:
                 self._connection = self._connect()
             reply, found = self._connection.exchange(message, blocks or {}, self._notice)
         if reply["type"] == "error":
-            raise error_of(reply)
+            raise error_of(reply, folder, message.get("stage"))
         if reply["type"] != expected:
             raise Malformed(f"{reply['type']!r} is no answer to {message['type']!r}.")
         return reply, found

@@ -100,7 +100,8 @@ class ConfidentialRun(Run):
             raise StageFailed(
                 "Schema and plan give the kernel another document than the ledger reserved; resume"
                 " with the version of dp-release that began the release, or abandon it and choose"
-                " a new name."
+                " a new name.",
+                row="plan-changed",
             )
         return document
 
@@ -127,7 +128,8 @@ class ConfidentialRun(Run):
         if getattr(found, "document", rules.hash) != rules.hash:
             raise StageFailed(
                 "The records of the panel were made by other rules than the ledger reserved;"
-                " resume with the version of dp-release that began the release."
+                " resume with the version of dp-release that began the release.",
+                row="plan-changed",
             )
         return found
 

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.errors import BadInput, DataRefused, ReleaseError, StageFailed, without_detail
+from dp_core.errors import BadInput, DataRefused, ReleaseError, StageFailed
 from dp_core.kernel.kernel import Kernel
 from dp_core.plan.reading.spec_file import load_spec
 from dp_core.policies.stage_grant import PAYS, StageGrant
 from dp_core.schema.grid import Coarsening
 from tasks.confidential import file_work
 from tasks.confidential.confidential_run import ConfidentialRun
-from tasks.confidential.counted_refusals import attempt
 from tasks.confidential.frames import Blocks, Malformed
 from tasks.confidential.messages import REQUESTS, VERSION, Codes, checked, error_message
 from tasks.confidential.plain_values import (
@@ -33,10 +31,12 @@ from tasks.confidential.plain_values import (
 from tasks.ledger.charging.charging_writer import ChargingWriter
 from tasks.run.earlier_releases import preview_plan
 from tasks.run.home import home, open_ledger
+from tasks.run.stage_failures import keep_detail, unexpected
 from tasks.support.dask_cluster import dask_client
-from tasks.support.run_folder import RunFolder, where_kept
+from tasks.support.run_folder import RunFolder, disk_errors
 
 _ROUNDING = 1e-9  # of a sum of parts of a stage
+Result = TypeVar("Result")
 Reply = tuple[dict[str, Any], Blocks]
 Tell = Callable[[Mapping[str, Any]], None]
 """Sends a notice to the client."""
@@ -81,29 +81,41 @@ class Host:
             if name == "ask":
                 return self._ask(blocks, **fields)
             reply: dict[str, Any] = getattr(self, f"_{name}")(**fields)
-        except ReleaseError as error:
-            # privacy: what may be confidential stays in this process.
-            reply = error_message(without_detail(error))
         except Malformed:
             raise
         except Exception as error:
-            release = fields.get("release") if self._run is None else self._run.folder.release
-            folder = RunFolder(home(), Path(f"{release}").name)  # in the home, whatever was sent
-            kept = folder.keep_detail(traceback.format_exc())
-            reply = error_message(
-                StageFailed(
-                    f"The process that reads the data failed ({type(error).__name__}); the detail"
-                    f" {where_kept(kept)}. Repair the cause, then resume the release.",
-                    row="stage-failed",
-                )
-            )
+            reply = self._failed(error, fields)
         return reply, {}
+
+    def _failed(self, error: Exception, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep the sentence and the detail of an error; return the reply, which has neither.
+
+        Privacy:
+            Whatever reads the data may have put a value into either. So both stay in the internal
+            folder of the release.
+        """
+        # In the home, whatever was sent.
+        folder = RunFolder(home(), Path(fields.get("release", "")).name)
+        if self._run is not None:
+            folder = self._run.folder
+        stage = fields.get("stage")
+        what = f"Stage {stage!r}" if stage else "The process that reads the data"
+        if isinstance(error, ReleaseError):
+            keep_detail(what, error.internal or "", folder)
+        else:
+            error = unexpected(what, error, folder)
+        return error_message(error, kept=folder.keep_message(error.message))
 
     def close(self) -> None:
         """Close the cluster, if there is one."""
         self._until_the_end.close()
 
-    def _cluster(self, address: str | None, spec: str) -> dict[str, Any]:
+    def _cluster(
+        self,
+        release: str,  # noqa: ARG002 (names the folder of an error)
+        address: str | None,
+        spec: str,
+    ) -> dict[str, Any]:
         self.before_cluster()
         asked = load_spec(Path(spec)).dask if address is None else None
         self._dask = self._until_the_end.enter_context(dask_client(address, asked))
@@ -167,14 +179,19 @@ class Host:
         work = file_work.WORK.get(stage)
         if work is None or (stage in PAYS and stage not in self._grants):
             raise Malformed(f"No stage {stage!r:.40} reads the file, or it has no grant.")
-        ended = attempt(stage, lambda: work(run), run)
-        if isinstance(ended, BadInput) and not isinstance(ended, DataRefused) and run.began_attempt:
+        try:
+            attempt(stage, lambda: work(run), run)
+        except DataRefused:
+            raise
+        except BadInput:
             # What an earlier process saw in its attempt is not known: there is no verdict then.
-            run.judge("unreadable")
-        self._identified |= stage == "identify" and ended is None
-        if stage == "discretize" and ended is None:
+            if run.began_attempt:
+                run.judge("unreadable")
+            raise
+        self._identified |= stage == "identify"
+        if stage == "discretize":
             run.judge("fits")
-        return _done() if ended is None else error_message(ended)
+        return _done()
 
     def _readable(self) -> dict[str, Any]:
         return _done(file_work.readable(self._opened))
@@ -192,8 +209,6 @@ class Host:
         asked = request_of(request, blocks, self._kept)
         kernel = self._kernel(stage, codes)
         found = attempt(stage, lambda: kernel.answer(asked), self._opened)
-        if isinstance(found, ReleaseError):
-            return error_message(found), {}
         values: dict[str, NDArray[Any]] = {
             str(at): np.asarray(value) for at, (_, value) in enumerate(found)
         }
@@ -202,10 +217,7 @@ class Host:
 
     def _rows(self, stage: str, codes: str) -> dict[str, Any]:
         kernel = self._kernel(stage, codes)
-        found = attempt(stage, kernel.public_rows, self._opened)
-        if isinstance(found, ReleaseError):
-            return error_message(found)
-        return {"type": "rows", "rows": found}
+        return {"type": "rows", "rows": attempt(stage, kernel.public_rows, self._opened)}
 
     def _judge(self) -> dict[str, Any]:
         run = self._opened
@@ -214,8 +226,6 @@ class Host:
             run.progress("check", file_work.COMPARED + (1 - file_work.COMPARED) * done)
 
         found = attempt("check", lambda: file_work.judge_sets(run, progress), run)
-        if isinstance(found, ReleaseError):
-            return error_message(found)
         return {"type": "judged", "not_met": [[*map(int, numbers)] for numbers in found]}
 
     def _kernel(self, stage: str, codes: str) -> Kernel:
@@ -231,6 +241,28 @@ class Host:
             return run.kernel(grant)
         # The schema's bins instead of grid positions.
         return run.kernel(grant, Coarsening(run.schema))
+
+
+def attempt(name: str, work: Callable[[], Result], run: ConfidentialRun) -> Result:
+    """Return what a stage's work returns; its error is raised as it is.
+
+    Args:
+        name: Public name of the stage.
+        work: The work.
+        run: The run.
+
+    Privacy:
+        That the data were refused is an answer about them. So the ledger counts it before anybody
+        is told; if that fails, its own error is raised, and the next attempt finds the refusal.
+    """
+    # A process that lost its lease must not read the data again.
+    run.writer.require()
+    try:
+        with disk_errors(f"stage {name!r}"):
+            return work()
+    except DataRefused:
+        run.judge("refused")
+        raise
 
 
 def _done(found: bool = True) -> dict[str, Any]:

@@ -4,6 +4,7 @@ A request is answered by one reply; before it, any number of notices may come. E
 not on the list, or has other fields, is refused on both sides. A field of a reply depends on the
 data only through a charged answer, the number of rows where the relation makes it public, or what
 the privacy specification lists as outside epsilon: that the data were refused, or not readable.
+No text of the process crosses: an error is a kind and a row of the runbook, from closed lists.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 from dp_core import errors
 from dp_core.errors import ReleaseError
 from tasks.confidential.frames import Malformed
+from tasks.support.run_folder import RunFolder, where_kept
 
 VERSION = 1
 """Version of the protocol; both sides have the same."""
@@ -23,14 +25,47 @@ Codes: TypeAlias = Literal["stored", "final", "coarse"]
 """The codes that a question is about: as they are stored, with the privately chosen bins and
 levels, or in the schema's bins instead of positions on a method's grid."""
 
-Kinds: TypeAlias = tuple[type, ...]
+Kinds: TypeAlias = tuple[type | str | None, ...]
+"""What a field may be: of one of these types, or one of these values."""
 Fields: TypeAlias = Mapping[str, Kinds]
 
 _TEXT, _WHOLE = (str,), (int,)
 
+ERRORS: Mapping[str, type[ReleaseError]] = {
+    kind.__name__: kind
+    for kind in (
+        errors.AwaitsApproval,
+        errors.BadInput,
+        errors.BudgetRefused,
+        errors.DataRefused,
+        errors.LedgerCorrupt,
+        errors.SchemaViolation,
+        errors.StageFailed,
+    )
+}
+"""Errors that may cross; any other becomes `StageFailed`."""
+_ROWS = """
+    account-closed at-work attempts-open attempts-refused budget-used-up bundle-not-handed-over
+    charged-otherwise clock-jumped clock-off codes-damaged columns-differ committed-result-gone
+    dask-in-clear dask-lost dask-no-worker dask-not-started dask-unreachable dask-worker-differs
+    dask-worker-sees-nothing dask-workers-died data-being-written data-changed data-damaged
+    data-do-not-fit data-empty data-not-found data-of-another-account database-lost database-right
+    database-silent database-values database-variable disk-full drawn-too-often ended-by-thresholds
+    entry-refused environment head-damaged held held-changed input-key-gone input-key-other
+    key-of-the-ledger ledger-changed ledger-copied ledger-damaged ledger-lost ledger-not-opened
+    ledger-older ledger-replaced ledger-silent ledger-unreachable ledger-url links-gone
+    measurements-unusable name-used newer-ledger no-account no-ledger no-such-release not-held
+    not-written nothing-kept other-home other-relation output-not-empty output-unusable
+    plan-changed public-data-known public-key reservation-gone result-damaged result-not-as-stored
+    result-of-stage-gone result-without-charge right-missing schemas-tried set-gone stage-failed
+    state-folder table-not-found tables-to-be-made taken-over waits-for-approval
+"""
+ROWS = frozenset(_ROWS.split())
+"""Rows of the runbook that an error may name: those of `dp_core` and `tasks`."""
+
 REQUESTS: Mapping[str, Fields] = {
     # Connects to a Dask cluster, or starts the one of the spec.
-    "cluster": {"address": (str, NoneType), "spec": _TEXT},
+    "cluster": {"release": _TEXT, "address": (str, NoneType), "spec": _TEXT},
     # Opens a release whose cost is reserved; its lease stays with the client.
     "open": {
         "protocol": _WHOLE,
@@ -65,28 +100,13 @@ REPLIES: Mapping[str, Fields] = {
     "answer": {},
     "rows": {"rows": (int, NoneType)},
     "judged": {"not_met": (list,)},
-    "error": {"kind": _TEXT, "row": (str, NoneType), "sentence": _TEXT},
+    # The sentence is `kept` in the internal folder, unless it could not be written.
+    "error": {"kind": tuple(ERRORS), "row": (None, *sorted(ROWS)), "kept": (bool,)},
 }
 """How the process ends a request."""
 
-ERRORS: Mapping[str, type[ReleaseError]] = {
-    kind.__name__: kind
-    for kind in (
-        errors.AwaitsApproval,
-        errors.BadInput,
-        errors.BudgetRefused,
-        errors.DataRefused,
-        errors.LedgerCorrupt,
-        errors.SchemaViolation,
-        errors.StageFailed,
-    )
-}
-"""Errors that may cross; any other becomes `StageFailed`."""
-
 MOST_ASKED = 1 << 30
 """Most bytes of a question; its public tables are the largest part."""
-MOST_SENTENCE = 4000
-"""Most characters of an error's sentence."""
 
 
 def checked(message: Mapping[str, Any], of: Mapping[str, Fields]) -> str:
@@ -97,7 +117,7 @@ def checked(message: Mapping[str, Any], of: Mapping[str, Fields]) -> str:
         of: `REQUESTS`, `NOTICES` or `REPLIES`.
 
     Raises:
-        Malformed: if it is not, or has other fields than the list says, or fields of other types.
+        Malformed: if it is not, or has other fields than the list says, or other types or values.
     """
     name = message.get("type")
     fields = of.get(name) if isinstance(name, str) else None
@@ -105,29 +125,73 @@ def checked(message: Mapping[str, Any], of: Mapping[str, Fields]) -> str:
         raise Malformed(f"{name!r:.40} is no message of this protocol, or has other fields.")
     for field, kinds in fields.items():
         # True is a whole number to Python, not to this protocol.
-        if type(message[field]) not in kinds:
-            raise Malformed(f"The field {field!r} of the message {name!r} has another type.")
+        if type(message[field]) not in kinds and message[field] not in kinds:
+            raise Malformed(f"The message {name!r} has another {field!r} than it may have.")
     return str(name)
 
 
-def error_message(error: ReleaseError) -> dict[str, Any]:
-    """Return the reply that says how a request failed; `error` must hold no data."""
+def error_message(error: ReleaseError, *, kept: bool) -> dict[str, Any]:
+    """Return the reply that says how a request failed.
+
+    Args:
+        error: The error. Its sentence does not cross: whoever made it has read the data.
+        kept: Whether the sentence is kept in the internal folder.
+    """
     kind = type(error).__name__
     return {
         "type": "error",
         "kind": kind if kind in ERRORS else "StageFailed",
-        "row": error.row,
-        "sentence": error.message[:MOST_SENTENCE],
+        "row": error.row if error.row in ROWS else None,
+        "kept": kept,
     }
 
 
-def error_of(message: Mapping[str, Any]) -> ReleaseError:
-    """Return the error of a reply.
+_ENDS: Mapping[str, tuple[str, str]] = {
+    "AwaitsApproval": ("waits for the approval of its plan", "Approve it, then {go_on}."),
+    "BadInput": ("was refused", "Correct what it names, then give the same command again."),
+    "BudgetRefused": ("was refused by the ledger", "Ask the account's owner, then {go_on}."),
+    "DataRefused": (
+        "was refused because of its data",
+        "The ledger counts a refused attempt. Correct what it names, then {go_on}.",
+    ),
+    "LedgerCorrupt": (
+        "must not go on",
+        "Stop all jobs, keep a copy of everything, and call the privacy officer.",
+    ),
+    "StageFailed": ("failed", "Remove the cause, then {go_on}."),
+}
+"""By kind of error, what became of a stage or release, and what to do."""
 
-    Raises:
-        Malformed: if its kind is none of `ERRORS`.
+
+def error_of(message: Mapping[str, Any], folder: RunFolder, stage: str | None) -> ReleaseError:
+    """Return the error of a reply, with the fixed sentence of its kind and row.
+
+    Args:
+        message: The reply, which `checked` has accepted.
+        folder: Folder of the release, where the process keeps the error's own sentence.
+        stage: Stage that the request was about; None for none.
     """
-    kind = ERRORS.get(message["kind"])
-    if kind is None:
-        raise Malformed("An error of an unknown kind.")
-    return kind(message["sentence"], row=message["row"])
+    kind, row, release = message["kind"], message["row"], folder.release
+    kept = folder.message_file if message["kept"] else None
+    if kind == "SchemaViolation":
+        row = "data-do-not-fit"
+        sentence = (
+            f"The confidential data of release {release!r} do not fit its schema. The ledger"
+            f" counts the refused attempt; what does not fit {where_kept(kept)}. `dp-release schema"
+            " check SCHEMA FILE` shows all of it and is not counted."
+        )
+    else:
+        begun = folder.exists()
+        what = (
+            f"Release {release!r}" if stage is None else f"Stage {stage!r} of release {release!r}"
+        )
+        ended, do = _ENDS[kind]
+        why = f" ({row})" if row else ""
+        shown = f"; `dp-release status {release}` shows it at a terminal" if kept and begun else ""
+        go_on = f"`dp-release resume {release}`" if begun else "give the same command again"
+        sentence = (
+            f"{what} {ended}{why}. The message {where_kept(kept)}{shown}. {do.format(go_on=go_on)}"
+        )
+    error = ERRORS[kind](sentence, row=row)
+    error.kept = kept
+    return error

@@ -152,11 +152,13 @@ class Stop:
         sentence: What happened, and what to do.
         row: Runbook row; None if the sentence says all.
         refused_at: Position of the ledger's last entry then, if the ledger refused; else None.
+        kept: File of the internal folder with the sentence that `sentence` stands for; else None.
     """
 
     sentence: str
     row: str | None
     refused_at: int | None
+    kept: str | None
 
 
 def write_stop(folder: RunFolder, stop: Stop) -> None:
@@ -168,8 +170,9 @@ def read_stop(folder: RunFolder) -> Stop | None:
     """Return why the last attempt stopped; None if it did not, or left no note."""
     with contextlib.suppress(*_UNREADABLE):
         values = _read(folder.path / STOP)
-        row, at = values["row"], values["refused_at"]
-        return Stop(str(values["sentence"]), row and str(row), None if at is None else int(at))
+        row, at, kept = values["row"], values["refused_at"], values["kept"]
+        refused_at = None if at is None else int(at)
+        return Stop(str(values["sentence"]), row and str(row), refused_at, kept and str(kept))
     return None
 
 

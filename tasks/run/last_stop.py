@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dp_core.errors import BudgetRefused, Held, ReleaseError, Unpublished
 from tasks.ledger.ledger import Ledger
 from tasks.run.home import home, open_ledger
 from tasks.run.home_notes import Stop, read_stop, write_stop
-from tasks.support.run_folder import RunFolder
+from tasks.support.run_folder import RunFolder, kept_message
 
 if TYPE_CHECKING:
     from dp_core.kernel.ledger.receipts import EntryKind
@@ -39,20 +40,27 @@ def note_stop(release: str, error: ReleaseError) -> None:
         error: What stopped it.
 
     Privacy:
-        The note has the sentence and the runbook row, never the detail.
+        The note has the fixed sentence and the runbook row, and where the error's own sentence is.
     """
     # If the ledger cannot be asked, `status` cannot be either.
     with suppress(ReleaseError):
         ledger = open_ledger(home())
         if ledger.reservation(release) is not None and ledger.holder(release) is None:
             at = ledger.head().position if isinstance(error, BudgetRefused) else None
-            write_stop(RunFolder(home(), release), Stop(error.message, error.row, at))
+            kept = None if error.kept is None else str(error.kept)
+            write_stop(RunFolder(home(), release), Stop(error.message, error.row, at, kept))
 
 
-def last_stop(ledger: Ledger, folder: RunFolder) -> str | None:
+def last_stop(ledger: Ledger, folder: RunFolder, *, own: bool = False) -> str | None:
     """Return why the last attempt at a release stopped, and what to do; None if it did not.
 
     A refusal by the ledger counts until a person has allowed something since.
+
+    Args:
+        ledger: The ledger.
+        folder: Folder of the release.
+        own: Return the error's own sentence, which may be confidential, if it was kept, not the
+            fixed one; False by default.
     """
     stop = read_stop(folder)
     if stop is None:
@@ -61,4 +69,5 @@ def last_stop(ledger: Ledger, folder: RunFolder) -> str | None:
         (*_, last) = ledger.entries(kinds=_ALLOWING, last=1) or (None,)
         if last is not None and last.position > stop.refused_at:
             return None
-    return f"{stop.sentence} (runbook: {stop.row})" if stop.row else stop.sentence
+    sentence = (kept_message(Path(stop.kept)) if own and stop.kept else None) or stop.sentence
+    return f"{sentence} (runbook: {stop.row})" if stop.row else sentence

@@ -1,4 +1,4 @@
-"""The errors of a stage, without data: as its task raises them, and as its process answers them."""
+"""The errors of a stage, without data, as its task raises them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from dp_core.errors import ReleaseError, StageFailed, without_detail
 from tasks.run.release_run import Run
-from tasks.support.run_folder import disk_errors, where_kept
+from tasks.support.run_folder import RunFolder, disk_errors, where_kept
 
 Result = TypeVar("Result")
 
@@ -45,24 +45,33 @@ def attempt(name: str, work: Callable[[], Result], run: Run) -> Result | Release
     except ReportedFailure as told:
         return told.failure
     except ReleaseError as error:
-        keep_detail(name, run, error.internal or "")
+        keep_detail(f"Stage {name!r}", error.internal or "", run.folder)
         return without_detail(error)
     except Exception as error:
-        kept = keep_detail(name, run, traceback.format_exc())
-        return StageFailed(
-            f"Stage {name!r} of release {run.spec.release!r} failed ({type(error).__name__});"
-            f" the detail, which may be confidential, {where_kept(kept)}."
-            f" Repair the cause, then continue with `dp-release resume {run.spec.release}`.",
-            row="stage-failed",
-        )
+        return unexpected(f"Stage {name!r}", error, run.folder)
     except BaseException as stop:
         # privacy: Prefect may log what is chained to an exception that stops the process.
         stop.__cause__ = stop.__context__ = None
         raise
 
 
-def keep_detail(name: str, run: Run, detail: str) -> Path | None:
-    """Write the detail of an error to the internal folder; return its path, None if that failed."""
-    text = f"Stage {name!r} of release {run.spec.release!r}.\n\n{detail}"
-    kept = run.folder.keep_detail(text)
-    return kept and run.folder.internal_name / kept.name
+def unexpected(what: str, error: Exception, folder: RunFolder) -> StageFailed:
+    """Return the error for an exception that is being handled and is none of the program's own.
+
+    Args:
+        what: What failed, as the beginning of a sentence.
+        error: The exception; its traceback goes to the internal folder.
+        folder: Folder of the release.
+    """
+    kept = keep_detail(what, traceback.format_exc(), folder)
+    return StageFailed(
+        f"{what} of release {folder.release!r} failed ({type(error).__name__}); the detail, which"
+        f" may be confidential, {where_kept(kept)}. Repair the cause, then continue with"
+        f" `dp-release resume {folder.release}`.",
+        row="stage-failed",
+    )
+
+
+def keep_detail(what: str, detail: str, folder: RunFolder) -> Path | None:
+    """Write what failed, and its detail, to the internal folder; return the path if that worked."""
+    return folder.keep_detail(f"{what} of release {folder.release!r}.\n\n{detail}")

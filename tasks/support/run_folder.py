@@ -30,8 +30,8 @@ INTERNAL_NOTICE = "CONFIDENTIAL: computed from the data itself; for staff, never
 
 FAILURE = "failure.txt"
 """File in the internal folder with the possibly confidential detail of the last failure."""
-REFUSAL = "refusal.txt"
-"""File in the internal folder that names what the confidential data break."""
+MESSAGE = "message.txt"
+"""File in the internal folder with the sentence of the last failure, which may be confidential."""
 
 _PARTS = ("confidential", "internal", "public", "run.json")
 
@@ -173,28 +173,35 @@ class RunFolder:
             self.confidential.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomically(kept, digest.encode())
 
-    def keep_refusal(self, message: str) -> Path | None:
-        """Write to the internal folder which rules and columns the confidential data break.
+    def keep_message(self, message: str) -> bool:
+        """Write the sentence of a failure to the internal folder; return whether that succeeded."""
+        return self._keep(MESSAGE, message) is not None
 
-        Returns:
-            The path of the file, as shown to people; None if it could not be written.
-        """
-        path = self.internal / REFUSAL
-        kept = keep_text(path, f"{INTERNAL_NOTICE}\n{message}\n")
-        return self.internal_name / REFUSAL if kept else None
+    @property
+    def message_file(self) -> Path:
+        """File of `keep_message`, as shown to people."""
+        return self._shown / MESSAGE
 
     def keep_detail(self, detail: str) -> Path | None:
         """Write the possibly confidential detail of a failure to the internal folder.
 
         Returns:
-            The path of the file; None if it could not be written, for example on a full disk.
+            The path of the file, as shown to people; None if it could not be written, for example
+            on a full disk.
         """
-        path = self.detail_folder / FAILURE
-        return path if keep_text(path, f"{INTERNAL_NOTICE}\n{detail}\n") else None
+        return self._keep(FAILURE, detail)
+
+    def _keep(self, name: str, text: str) -> Path | None:
+        kept = keep_text(self.detail_folder / name, f"{INTERNAL_NOTICE}\n{text}\n")
+        return self._shown / name if kept else None
+
+    @property
+    def _shown(self) -> Path:
+        return self.internal_name if self.internal.is_dir() else self.detail_folder
 
     @property
     def detail_folder(self) -> Path:
-        """Folder of the detail of failures: the internal folder, or another before there is one."""
+        """Folder of what failures keep: the internal folder, or another before there is one."""
         before_any = self.path / "reservations" / "none" / "internal"
         return self.internal if self.internal.is_dir() else before_any
 
@@ -274,6 +281,14 @@ def keep_text(path: Path, text: str) -> bool:
     except (OSError, StageFailed):
         return False
     return True
+
+
+def kept_message(path: Path) -> str | None:
+    """Return the sentence of a failure that was kept; None if the file cannot be read."""
+    try:
+        return path.read_text().partition("\n")[2].strip()
+    except (OSError, ValueError):
+        return None
 
 
 def where_kept(path: Path | None) -> str:

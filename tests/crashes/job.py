@@ -393,7 +393,7 @@ def _wrong_after_refusal(place: Place, ledger: Ledger) -> list[str]:
         wrong.append(f"the account has {balance}")
     if list(place.out.parent.iterdir()):
         wrong.append("something was published")
-    if not (place.run_folder / "internal" / "refusal.txt").is_file():
+    if not (place.run_folder / "internal" / "message.txt").is_file():
         wrong.append("the internal folder does not say why")
     return wrong
 

@@ -106,14 +106,14 @@ def test_a_release_that_the_data_refuse_is_one_attempt_wherever_it_is_killed(ser
     """Between the answer in the internal folder and the entry that counts it, too."""
     matrix = Matrix(server, tmp_path, kind="refused")
     found = matrix.points()
-    told = ("write_internal", "_refusal", "LeasedWriter._writing")
+    told = ("write_internal", "Host._failed", "LeasedWriter._writing")
     telling = [
         point
         for point in found
         if point.name.endswith((":replace, after", ":commit, after"))
         and point.caller.endswith(told)
     ]
-    # Suite, results, report and refusal; reservation, attempt, input, verdict and settlement.
+    # Suite, results, report and message; reservation, attempt, input, verdict and settlement.
     assert len(telling) == 9, telling
     outcomes = [matrix.kill_at(point) for point in (telling if FULL else telling[-3:])]
     outcomes += kill_at_points(matrix, None if EXHAUSTIVE else 20 if FULL else 1, points=found)

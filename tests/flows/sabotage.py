@@ -19,6 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tasks.confidential.messages import ERRORS
+
+SAID = {f"says-{name.lower()}": kind for name, kind in ERRORS.items()}
+"""Jobs in which the process that reads the data writes a row into a sentence of our own."""
 PLACES = {
     # Within which stage, and under which name, what the stage calls fails.
     "identify": "dp_core.confidential.source.keyed_digests",
@@ -36,12 +40,14 @@ PLACES = {
     "publish": "dp_core.bundle.writer.write_bundle",
     "outside": "flows.release.forget_lost",  # in the flow, but in no stage
     "interrupted": "tasks.stages.reconstruct._write_tables",
+    **dict.fromkeys(SAID, "dp_core.confidential.source.keyed_digests"),
 }
 STAGES = {
     "coding": "validate",
     "expectations": "validate",
     "outside": None,
     "interrupted": "reconstruct",
+    **dict.fromkeys(SAID, "identify"),
 }
 """The stage at work there, where the place's name does not tell."""
 
@@ -57,8 +63,8 @@ class BadRow(ValueError):
         return BadRow, (self.row,)
 
 
-def fail(row: dict[str, str], *, interrupted: bool) -> None:
-    """Raise an error that holds the row, out of another that holds it too."""
+def fail(row: dict[str, str], job: str) -> None:
+    """Raise the error of a job, which holds the row, out of another that holds it too."""
     texts = list(row.values())
     try:
         try:
@@ -68,8 +74,10 @@ def fail(row: dict[str, str], *, interrupted: bool) -> None:
             raise BadRow(row) from missing
     except BadRow as error:
         error.add_note(f"in row {row}")
-        if interrupted:
+        if job == "interrupted":
             raise KeyboardInterrupt from error
+        if job in SAID:
+            raise SAID[job](f"Look at {row}.", internal=str(row)) from error
         raise
 
 
@@ -104,7 +112,7 @@ class Sabotage:
             job = self.job
             if job and PLACES[job] == path and STAGES.get(job, job) == self.stage:
                 self.fired.touch()
-                fail(self.row, interrupted=job == "interrupted")
+                fail(self.row, job)
             return work(*arguments, **options)
 
         return broken

@@ -189,7 +189,7 @@ def test_a_file_that_breaks_a_rule_is_refused_before_anything_is_spent(project, 
         project.release()
 
     assert RULES[number] not in str(found.value)
-    assert f"`{RULES[number]}`" in (project.internal / "refusal.txt").read_text()
+    assert f"`{RULES[number]}`" in (project.internal / "message.txt").read_text()
     report = json.loads((project.internal / "validation.json").read_text())
     assert report["rules"] == [{"about": RULES[number], "rows": 1}]
     (named,) = report["broken"]

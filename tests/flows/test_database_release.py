@@ -17,6 +17,7 @@ from dp_core.confidential.coding import write_codes
 from dp_core.errors import BadInput, StageFailed
 from dp_core.plan.reading.spec_file import load_spec
 from tasks.inputs.open_input import open_input
+from tests.confidential_side import raises_inside
 from tests.databases import MARKER, VARIABLE, postgres_database, sqlite_database
 from tests.flows import sabotage
 from tests.flows.conftest import Project, make_project, plainly, stopping, survey
@@ -111,7 +112,7 @@ def test_a_table_that_is_read_again_must_hold_the_same_rows(town, changed):
         assert project.faults() == {}
         return
     database.run("UPDATE town SET age = age + 1 WHERE interview = 'i7'")
-    with pytest.raises(BadInput, match="changed since it began"):
+    with raises_inside(BadInput, match="changed since it began"):
         project.release()
 
 

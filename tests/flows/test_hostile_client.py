@@ -8,7 +8,7 @@ import pytest
 from dp_core.errors import StageFailed
 from dp_core.kernel.cost.composition import Terms
 from tasks.confidential import connection
-from tests.confidential_side import InThisProcess, confidential_run
+from tests.confidential_side import InThisProcess, confidential_run, raises_inside
 from tests.flows.conftest import as_csv, plainly, survey
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -57,6 +57,6 @@ def test_codes_of_another_input_are_not_counted(project, tmp_path):
 
     (project.folder / "village.csv").write_text(as_csv(survey(700)))
     project.write_spec(release="other", data="village.csv", account="village")
-    with pytest.raises(StageFailed, match="not made of this release's input"):
+    with raises_inside(StageFailed, match="not made of this release's input"):
         project.release(perform=exchange)
     assert "charge" not in project.kinds()

@@ -63,7 +63,10 @@ ROW = dict(zip((*COLUMNS, "person"), [TEXT, *LEGAL, PERSON], strict=True))
 # In a thread, in a library that catches it, in a task of Dask, between charge and draw, in the last
 # stage, outside all stages, and stopped by a person.
 KINDS = ("validate", "expectations", "count", "basics", "publish", "outside", "interrupted")
+KINDS = (*KINDS, "says-stagefailed", "says-badinput")  # in a sentence of the program's own
 FAILING = tuple(sabotage.PLACES) if at_full_size() else KINDS
+SAID = tuple(name for name in FAILING if name in sabotage.SAID)
+"""Of these; each has an account of its own, because it may be a refused attempt."""
 OPENED = ("identify", "validate", "expectations", "coding", "discretize", "count")
 """Jobs that stop before their first charge. An account may have few such open attempts, so one that
 is not resumed has a file and an account of its own."""
@@ -71,7 +74,7 @@ RESUMED = (*OPENED, "basics") if at_full_size() else ()
 """Jobs that go on after their failure."""
 DRAWS = ("measure", "reconstruct", "synthesize", "check", "publish", "interrupted", "verbose")
 """Jobs that come as far as to a noisy number of rows."""
-CODES = {"interrupted": 130}
+CODES = {"interrupted": 130, **{job: kind.exit_code for job, kind in sabotage.SAID.items()}}
 WORDS = ("--verbose",)
 GATE = """\
 checks: {share: 0.2, tables: [[sex, age]], thresholds: [{figure: worst_tvd, hold: 1}]}
@@ -168,7 +171,7 @@ def place(tmp_path_factory, with_prefects_tables):
         patch.setenv("DP_RELEASE_HOME", str(place / "home"))
         patch.delenv("DP_RELEASE_LEDGER", raising=False)
         project = make_project(place / "work", place / "home")
-        for name in ("fence", "refused", *(f"of-{name}" for name in OPENED)):
+        for name in ("fence", "refused", *(f"of-{name}" for name in (*OPENED, *SAID))):
             project.open_account(name, terms=Terms("basic", Fraction(40), Fraction("1e-3")))
     with_prefects_tables(place / "home" / "prefect")
     write_data(project)
@@ -179,6 +182,8 @@ def place(tmp_path_factory, with_prefects_tables):
         account = "refused" if name in (*REFUSED, "stopped") else "fence"
         if name in {*OPENED} - {*RESUMED}:
             account, data[name] = f"of-{name}", f"of-{name}.csv"
+        if name in SAID:
+            account = f"of-{name}"
         schema = "broken.schema.yaml" if name in ("named", "ruled") else "town.schema.yaml"
         # Every stage must have something to measure.
         looks, gate = "select: {at_once: never}\n", GATE if name == "verbose" else ""
@@ -286,6 +291,8 @@ def test_the_detail_is_where_staff_looks_for_it(place):
         else:
             assert f"failure.txt: {TEXT} (text)" in found, name
             assert f"failure.txt: {INCOME} (text)" in found, name
+        said = [f"message.txt: {each} (text)" for each in (TEXT, PERSON, INCOME)]
+        assert {*found} >= {*said} if name in SAID else not {*found} & {*said}, name
     report = hits(place / "home/runs/town-violation/internal", (LEVEL,))
     assert f"validation.json: {LEVEL} (text)" in report
     # Of this file come Data Docs, when somebody asks for them.
@@ -298,8 +305,8 @@ def test_only_staff_learns_which_rule_and_column_the_data_break(place, found):
     place, _ = place
     assert [hit for hit in found.hits if any(name in hit for name in BROKEN)] == []
     runs = place / "home/runs"
-    assert f"refusal.txt: {COLUMN} (text)" in hits(runs / "town-named/internal", BROKEN)
-    assert f"refusal.txt: {COLUMN} (text)" in hits(runs / "town-ruled/internal", BROKEN)
+    assert f"message.txt: {COLUMN} (text)" in hits(runs / "town-named/internal", BROKEN)
+    assert f"message.txt: {COLUMN} (text)" in hits(runs / "town-ruled/internal", BROKEN)
     lines = map(json.loads, (place / "release.log").read_text().splitlines())
     told = {line["release"]: line for line in lines if line["event"] == "refused"}
     sentences = {

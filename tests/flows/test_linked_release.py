@@ -11,6 +11,7 @@ from dp_core.confidential.code_store import CodeStore
 from dp_core.errors import BadInput
 from dp_core.schema.reading.schema_file import load_schema
 from tasks.validation.data_docs import write_data_docs
+from tests.confidential_side import raises_inside
 from tests.flows.conftest import stopping
 from tests.flows.linked_project import (
     DATA,
@@ -91,7 +92,7 @@ def test_a_faulty_file_is_refused_in_one_sentence_and_costs_nothing(town, comman
     assert "Nothing was spent" in ended.json["error"]
     assert town.kinds() == ["ledger", "open", "reserve", "settle"]
     assert not town.out.exists()
-    told = (town.internal / "refusal.txt").read_text().partition("\n")[2]
+    told = (town.internal / "message.txt").read_text().partition("\n")[2]
     assert said.lower() in told.lower()
     for secret in ("999999", "secret-word"):
         assert secret not in told
@@ -248,7 +249,8 @@ def test_exchanged_files_are_said_to_be_swapped(town, command):
     write_linked_spec(town, data="{homes: people.csv, people: homes.csv}")
     ended = command("run", town.spec, "--out", town.out)
     assert ended.code == 2
-    assert "seem to be swapped" in ended.err
+    assert ended.err.endswith("(runbook: columns-differ)\n")
+    assert "seem to be swapped" in (town.internal / "message.txt").read_text()
     assert "charge" not in town.kinds()
     assert not town.out.exists()
 
@@ -301,6 +303,6 @@ def test_a_linked_table_gets_no_fresh_budget_alone_in_another_account(town, tabl
     town.release()
     town.open_account("other")
     _write_alone(town, table, release="second", account="other")
-    with pytest.raises(BadInput, match="belongs to account 'town'"):
+    with raises_inside(BadInput, match="belongs to account 'town'"):
         town.release(town.folder / "second")
     assert town.ledger().account("other").balance.used.main == 0

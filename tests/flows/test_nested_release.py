@@ -90,7 +90,7 @@ def test_a_file_with_a_row_in_another_place_is_refused_and_nothing_is_spent(proj
     assert "Nothing was spent" in answer.err
     for word in ("district", "county", "a1"):
         assert word not in answer.err.replace(str(project.internal), "")
-    told = (project.internal / "refusal.txt").read_text()
+    told = (project.internal / "message.txt").read_text()
     assert "`district lies within county`" in told
     assert "correct the file or the map" in told
     report = json.loads((project.internal / "validation.json").read_text())

@@ -11,6 +11,7 @@ from dp_core.errors import BadInput, BudgetRefused, StageFailed
 from dp_core.plan.plan import make_plan
 from flows.answers.forecast_answers import plan_answer
 from tasks.run.earlier_releases import load_release
+from tests.confidential_side import raises_inside
 from tests.dp_core.bundle.forgery import failed, reseal
 from tests.flows.conftest import stopping
 from tests.flows.corpus import Later, lent
@@ -79,7 +80,7 @@ def test_a_file_of_the_input_is_no_prior_and_the_attempt_is_counted(second):
     second.write("prior: {file: own.csv, by: officer, reason: open data}\n", data="own.csv")
 
     before = len(second.project.ledger().entries())
-    with pytest.raises(BadInput, match="a file of this release's own input"):
+    with raises_inside(BadInput, match="a file of this release's own input"):
         second.make()
     entries = second.project.ledger().entries()[before:]
     assert [one.body["verdict"] for one in entries if one.kind == "verdict"] == ["refused"]

@@ -16,6 +16,7 @@ from dp_core.kernel.cost.composition import NOTHING, Amount
 from flows.cli.actions.publication_decisions import abandon
 from tasks.ledger.charging.charging_writer import ChargingWriter
 from tasks.run.home import home_key
+from tests.confidential_side import raises_inside
 from tests.flows.conftest import ROWS, as_csv, plainly, stopping, survey
 from tests.full import some
 
@@ -205,7 +206,7 @@ def test_bad_data_gives_the_reservation_back_and_the_name_can_be_used_again(proj
     data.write_text(good.replace(",single,", ",bachelor,", 1))
     with pytest.raises(BadInput, match=r"do not fit its schema.*Nothing was spent") as stopped:
         project.release()
-    told = project.internal / "refusal.txt"
+    told = project.internal / "message.txt"
     assert f"what does not fit is in {told}." in stopped.value.message
     assert (project.internal / "validation.json").is_file()
     account = project.ledger().account("town")
@@ -315,12 +316,12 @@ def test_one_of_several_files_is_refused_in_another_account_alone_and_beside_new
     project.release()
     project.open_account("other")
     project.write_spec(data="part-2.csv", release="town2", account="other")
-    with pytest.raises(BadInput, match=r"belongs to account 'town' .*fresh budget"):
+    with raises_inside(BadInput, match=r"belongs to account 'town' .*fresh budget"):
         project.release(project.folder / "second")
     rows = pd.read_csv(project.folder / "part-1.csv", dtype=str, keep_default_na=False)
     rows.iloc[::-1].to_csv(project.folder / "part-1.csv", index=False)
     project.write_spec(data="part-*.csv", release="town3", account="other")
-    with pytest.raises(BadInput, match=r"belongs to account 'town' .*fresh budget"):
+    with raises_inside(BadInput, match=r"belongs to account 'town' .*fresh budget"):
         project.release(project.folder / "third")
     (project.folder / "part-2.csv").unlink()
     project.write_spec(data="part-*.csv", release="town4", account="other")

@@ -7,6 +7,7 @@ import pytest
 from dp_core.errors import StageFailed
 from dp_core.schema.definition import Schema
 from tasks.confidential import confidential_run
+from tests.confidential_side import raises_inside
 from tests.flows.conftest import SCHEMA
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -25,7 +26,7 @@ def test_another_document_than_was_reserved_opens_no_data(project, monkeypatch):
             "compiled_document",
             lambda plan: compiled(plan) | {"release": "other"},
         )
-        with pytest.raises(StageFailed, match="another document than the ledger reserved"):
+        with raises_inside(StageFailed, match="another document than the ledger reserved"):
             project.release()
 
     assert not opened(project)
@@ -48,7 +49,7 @@ def test_a_file_coded_for_another_unit_than_the_spec_protects_is_not_opened(proj
 
     monkeypatch.setattr(Schema, "stored", property(with_more_rows))
 
-    with pytest.raises(StageFailed, match="another document"):
+    with raises_inside(StageFailed, match="another document"):
         project.release()
 
     assert not opened(project)

@@ -75,7 +75,7 @@ def test_a_teams_expectation_refuses_like_the_schema_and_its_name_stays_inside(p
         project.release()
     assert "expect_" not in caught.value.message
     assert caught.value.exit_code == 2
-    refusal = (project.internal / "refusal.txt").read_text()
+    refusal = (project.internal / "message.txt").read_text()
     assert "expect_column_mean_to_be_between of 'age'" in refusal
     assert "regex" not in refusal
     assert project.ledger().attempts("town").refused == 1

@@ -531,7 +531,7 @@ def test_a_wrong_value_is_never_quoted_and_its_count_is_never_given(
     with pytest.raises(ReleaseError) as caught:
         project.release()
     message = str(caught.value)
-    named = (project.internal / "refusal.txt").read_text()
+    named = (project.internal / "message.txt").read_text()
     assert column in named
     assert column not in message
     for told in (message, named):

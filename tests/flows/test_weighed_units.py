@@ -9,6 +9,7 @@ from dp_core.confidential.code_store import StoreWriter
 from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.errors import StageFailed
 from tasks.counting import dask_counter
+from tests.confidential_side import raises_inside
 from tests.flows.test_reserved_rules import PROJECTS
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -116,7 +117,7 @@ def test_a_unit_that_weighs_more_ends_a_release_before_a_charge(
     project = PROJECTS[kind](tmp_path / "work", home)
     with monkeypatch.context() as patch:
         fault(patch)
-        with pytest.raises(StageFailed, match=FAULTS[kind][fault]):
+        with raises_inside(StageFailed, match=FAULTS[kind][fault]):
             project.release()
     assert "charge" not in project.kinds()
 
@@ -125,7 +126,7 @@ def test_codes_that_a_fault_of_the_machine_spoilt_are_made_again(tmp_path, home,
     project = PROJECTS["persons"](tmp_path / "work", home)
     with monkeypatch.context() as patch:
         no_limit_of_rows(patch)
-        with pytest.raises(StageFailed, match=WEIGHT):
+        with raises_inside(StageFailed, match=WEIGHT):
             project.release()
     project.release()
     assert "charge" in project.kinds()

@@ -17,6 +17,7 @@ import click
 
 from dp_core.errors import BadInput, Held, ReleaseError, SchemaViolation, Unpublished, similar
 from dp_core.plan.plan import Plan
+from flows.cli import arguments
 from flows.cli.command_parts import existing_ledger
 from flows.cli.missing_packages import require_pipeline
 from flows.processes.child_process import Interrupted
@@ -26,7 +27,7 @@ from tasks.run.home import home, home_id, open_ledger
 from tasks.run.home_notes import calibrate
 from tasks.run.last_stop import stop_noted
 from tasks.run.stage_table import REPEATABLE, stages_from
-from tasks.support.run_folder import FAILURE, REFUSAL, RunFolder
+from tasks.support.run_folder import FAILURE, RunFolder
 
 if TYPE_CHECKING:
     from dp_core.text.pages.answer import CommandAnswer
@@ -121,16 +122,15 @@ def make(
                     progress.close()
                     # privacy: the person at a terminal runs the release and may see the file.
                     # Output that is kept, such as a service's log, gets the fixed sentence only.
-                    at_terminal = not as_json and _on_terminal()
-                    if isinstance(error, SchemaViolation):
-                        if show_values or at_terminal:
-                            _show_internal(made, REFUSAL)
+                    at_terminal = not as_json and arguments.on_terminal(sys.stderr)
+                    refused = isinstance(error, SchemaViolation)
+                    if show_values or (at_terminal and refused):
+                        if error.kept is not None:
+                            _show_internal(error.kept)
+                        if refused:
                             _show_refusals(plan.spec.account)
-                        if show_values:
-                            # The detail of the failure is the same text, after its first lines.
-                            _show_internal(made, FAILURE)
-                    elif show_values or (at_terminal and error.row == "columns-differ"):
-                        _show_internal(made, FAILURE)
+                    if show_values or (at_terminal and error.row == "columns-differ"):
+                        _show_internal(RunFolder(home(), made).detail_folder / FAILURE)
                     raise
                 except Exception as error:
                     # Prefect or its server failed; the flow catches its own failures.
@@ -201,10 +201,6 @@ def _refusals_logged(release: str) -> Iterator[None]:
         raise
 
 
-def _on_terminal() -> bool:
-    return sys.stderr.isatty()
-
-
 def _show_refusals(account: str) -> None:
     """Print how many attempts were refused; the ledger publishes the number in any case."""
     from flows.answers.ledger_answers import recent_refusals, refusals_so_far
@@ -213,10 +209,10 @@ def _show_refusals(account: str) -> None:
     click.echo(refusals_so_far(account, refused), err=True)
 
 
-def _show_internal(release: str, name: str) -> None:
+def _show_internal(path: Path) -> None:
     """Print a file of the internal folder to standard error."""
     with contextlib.suppress(OSError):
-        click.echo((RunFolder(home(), release).detail_folder / name).read_text(), err=True)
+        click.echo(path.read_text(), err=True)
 
 
 def forget_from(home: Path, ledger: Ledger, release: str, stage: str) -> None:

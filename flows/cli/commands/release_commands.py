@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import click
 from dp_core.errors import StageFailed
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.page import Fact
+from flows.cli import arguments
 from flows.cli.command_parts import (
     PATH,
     CommandGroup,
@@ -142,9 +144,11 @@ def status(release: str | None) -> CommandAnswer:
     from flows.answers.release_answers import all_statuses, release_status
 
     home, ledger = this_home(), existing_ledger()
+    # privacy: the person at a terminal may see the file; JSON and output that is kept may not.
+    own = not json_wanted() and arguments.on_terminal(sys.stdout)
     if release is None:
-        return all_statuses(home, ledger)
-    return release_status(home, ledger, release)
+        return all_statuses(home, ledger, own=own)
+    return release_status(home, ledger, release, own=own)
 
 
 @cli.command()

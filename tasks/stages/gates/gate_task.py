@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from prefect import Task
 
-from dp_core.errors import (
-    AwaitsApproval,
-    Held,
-    ReleaseError,
-    StageFailed,
-    Unpublished,
-    without_detail,
-)
+from dp_core.errors import AwaitsApproval, Held, ReleaseError, Unpublished, without_detail
+from tasks.run.stage_failures import unexpected
 from tasks.stages.stage_task import quiet_task
-from tasks.support.run_folder import RunFolder, where_kept
+from tasks.support.run_folder import RunFolder
 
 PREFIX = "ledger: "
 """Beginning of the names of the ledger's tasks, in Prefect."""
@@ -84,13 +77,7 @@ def gate(
                     folder.keep_detail(error.internal)
                 return without_detail(error)
             except Exception as error:
-                kept = folder.keep_detail(traceback.format_exc())
-                return StageFailed(
-                    f"The ledger's task {name!r} of release {folder.release!r} failed"
-                    f" ({type(error).__name__}); the detail {where_kept(kept)}. Repair the cause,"
-                    f" then continue with `dp-release resume {folder.release}`.",
-                    row="stage-failed",
-                )
+                return unexpected(f"The ledger's task {name!r}", error, folder)
 
         @wraps(work)
         def perform(subject: SubjectT, *given: P.args, **named: P.kwargs) -> ResultT | Waiting:

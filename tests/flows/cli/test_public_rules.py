@@ -201,7 +201,7 @@ def test_a_row_that_does_not_obey_stops_before_anything_is_charged(released, tmp
     with pytest.raises(SchemaViolation) as caught:
         project.release()
 
-    told = (project.home / "runs" / "other" / "internal" / "refusal.txt").read_text()
+    told = (project.home / "runs" / "other" / "internal" / "message.txt").read_text()
     assert "Column 'sector' does not follow from 'trade' in every row" in told
     assert "sector" not in caught.value.message
     assert project.kinds().count("charge") == spent

@@ -37,11 +37,18 @@ def on_page():
 
 def in_program():
     """Return the rows that errors of the program name."""
-    found = {"interrupted", "tried-too-often"}  # told by a command and by a flow that go on
-    for package in ("dp_core", "tasks", "flows"):
-        for path in (ROOT / package).rglob("*.py"):
-            found |= set(re.findall(r'\brow ?= ?"([a-z-]+)"', path.read_text(encoding="utf-8")))
-    return found
+    told = {"interrupted", "tried-too-often"}  # told by a command and by a flow that go on
+    return told | named_in("dp_core", "tasks", "flows")
+
+
+def named_in(*packages):
+    """Return the rows that the code of some packages names."""
+    texts = [
+        path.read_text(encoding="utf-8")
+        for package in packages
+        for path in (ROOT / package).rglob("*.py")
+    ]
+    return {name for text in texts for name in re.findall(r'\brow ?= ?"([a-z-]+)"', text)}
 
 
 def provoked():
@@ -243,12 +250,17 @@ def test_a_stage_that_fails(project, command, monkeypatch, says):
     )
     message = run(project, command)
     says(message)
+    assert f"is in {project.internal / 'message.txt'};" in message
+    monkeypatch.setattr("flows.cli.arguments.on_terminal", lambda _stream: True)
+    message = run(project, command)
+    says(message)
+    assert "failed (ValueError)" in message
     assert f"is in {project.internal / 'failure.txt'}." in message
     monkeypatch.setattr("tasks.support.run_folder.keep_text", lambda _path, _text: False)
     message = run(project, command)
     says(message)
     assert "could not be saved" in message
-    assert "failure.txt" not in message
+    assert ".txt" not in message
 
 
 @row("server-unreachable")

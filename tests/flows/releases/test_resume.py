@@ -9,6 +9,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.source import Source
 from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.cost.composition import NOTHING, Amount
+from tests.confidential_side import raises_inside
 from tests.flows.conftest import STAGES, as_csv, assert_charged_once, plainly, survey
 from tests.full import some
 
@@ -81,7 +82,7 @@ def test_other_data_begin_anew_where_nothing_was_charged(project):
     with pytest.raises(StageFailed):
         project.release(perform=failing("count", StageFailed("outside"), after=False))
     (project.folder / "town.csv").write_text(as_csv(survey()[1:]))
-    with pytest.raises(BadInput, match="changed since it began"):
+    with raises_inside(BadInput, match="changed since it began"):
         project.release()
     assert project.ledger().account("town").balance.reserved == NOTHING
     project.release()
@@ -191,7 +192,7 @@ def test_a_wrong_file_and_then_a_missing_one_do_not_keep_a_release_from_its_end(
     data = project.folder / "town.csv"
     good = data.read_text()
     data.write_text(good.replace(",single,", ",married,", 1))
-    with pytest.raises(BadInput, match="changed since it began"):
+    with raises_inside(BadInput, match="changed since it began"):
         project.release()
     if missing:
         data.unlink()

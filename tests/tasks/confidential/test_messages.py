@@ -1,27 +1,35 @@
 """Nothing crosses but the messages of the list, with their fields and types."""
 
+import socket
+
 import pytest
 
 from dp_core import errors
-from tasks.confidential.frames import Malformed
-from tasks.confidential.host import Host
+from dp_core.errors import BadInput, DataRefused, SchemaViolation, StageFailed
+from tasks.confidential.connection import Connection
+from tasks.confidential.frames import Malformed, send
+from tasks.confidential.host import Host, attempt
 from tasks.confidential.messages import (
     ERRORS,
     NOTICES,
     REPLIES,
     REQUESTS,
+    ROWS,
     VERSION,
     checked,
     error_message,
     error_of,
 )
+from tasks.confidential.process import Started
+from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
+from tests.flows.monitoring.test_runbook import named_in, on_page
 
 LISTS = {"requests": REQUESTS, "notices": NOTICES, "replies": REPLIES}
 OF_TYPE = {str: "a", int: 1, float: 0.5, bool: True, dict: {}, list: [], type(None): None}
 
 
 def example(fields):
-    return {name: OF_TYPE[kinds[0]] for name, kinds in fields.items()}
+    return {name: OF_TYPE.get(kinds[0], kinds[0]) for name, kinds in fields.items()}
 
 
 @pytest.mark.parametrize("of", LISTS.values(), ids=LISTS)
@@ -49,17 +57,166 @@ def test_true_is_no_whole_number():
         checked({"type": "open", **example(REQUESTS["open"]), "fence": True}, REQUESTS)
 
 
+CANARY = "salary-of-row-4711"
+ERROR = {"type": "error", "kind": "StageFailed", "row": None, "kept": True}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"row": CANARY},
+        {"row": "data-damaged "},
+        {"row": ["data-damaged"]},
+        {"kind": "SystemExit"},
+        {"kind": "Held"},
+        {"kind": None},
+        {"kept": CANARY},
+        {"kept": 1},
+        {"sentence": CANARY},
+        {"internal": None},
+    ],
+    ids=str,
+)
+def test_an_error_is_a_kind_and_a_row_of_the_lists_and_nothing_else(changed):
+    assert checked(ERROR, REPLIES) == "error"
+    assert checked({**ERROR, "row": "data-damaged"}, REPLIES) == "error"
+    with pytest.raises(Malformed):
+        checked({**ERROR, **changed}, REPLIES)
+
+
+@pytest.mark.parametrize("changed", [{"row": CANARY}, {"kind": CANARY}, {"sentence": CANARY}])
+def test_a_process_that_says_more_is_ended_and_not_heard(changed):
+    mine, its = socket.socketpair()
+    ended = []
+    started = Started(0, mine, lambda: (ended.append(True) or 0, ""))
+    send(its, {**ERROR, **changed})
+    with pytest.raises(StageFailed, match="sent an unreadable message") as failed:
+        Connection(started).exchange({"type": "readable"}, {}, print)
+    assert ended
+    assert CANARY not in str(vars(failed.value))
+    assert failed.value.__cause__ is None
+    mine.close()
+    its.close()
+
+
+def test_the_rows_that_an_error_may_name_are_those_of_the_program_and_of_the_page():
+    assert named_in("dp_core", "tasks") == ROWS
+    assert set(on_page()) >= ROWS
+
+
+@pytest.fixture
+def folder(tmp_path):
+    found = RunFolder(tmp_path, "town", "a" * 64)
+    found.begin(spec=tmp_path / "spec.yaml", out=tmp_path / "out")
+    return found
+
+
+@pytest.mark.parametrize("row", ["data-damaged", "no row of the runbook", None])
 @pytest.mark.parametrize("kind", ERRORS.values(), ids=ERRORS)
-def test_an_error_crosses_without_its_detail(kind):
-    found = error_of(error_message(kind("what and what to do", internal="4711", row="a-row")))
+def test_an_error_crosses_without_a_word_of_its_own(folder, kind, row):
+    error = kind(f"Column {CANARY!r}.", internal=CANARY, row=row)
+    message = error_message(error, kept=True)
+    checked(message, REPLIES)
+    assert CANARY not in str(message)
+    found = error_of(message, folder, "validate")
+    expected = "data-do-not-fit" if kind is SchemaViolation else row
     assert type(found) is kind
-    assert (found.message, found.row, found.internal) == ("what and what to do", "a-row", None)
+    assert (found.row, found.internal) == (expected if expected in ROWS else None, None)
+    assert found.kept == folder.path / "internal" / "message.txt"
+    assert "release 'town'" in found.message
+    assert str(found.kept) in found.message
+
+
+@pytest.mark.parametrize("kind", {*ERRORS} - {"SchemaViolation"})
+def test_the_sentence_of_an_error_says_what_where_and_what_to_do(folder, tmp_path, kind):
+    reply = {**ERROR, "kind": kind, "row": "data-damaged"}
+    said = error_of(reply, folder, "count").message
+    assert said.startswith("Stage 'count' of release 'town' ")
+    assert "(data-damaged)" in said
+    assert "`dp-release status town` shows it at a terminal" in said
+    unkept = error_of({**reply, "kept": False}, folder, None)
+    assert unkept.message.startswith("Release 'town' ")
+    assert "could not be saved" in unkept.message
+    assert unkept.kept is None
+    # A release that was never begun has no status, and cannot be resumed.
+    early = error_of(reply, RunFolder(tmp_path, "village"), None).message
+    assert "dp-release status" not in early
+    assert "dp-release resume" not in early
 
 
 def test_an_error_of_another_kind_is_a_failed_stage():
-    assert isinstance(error_of(error_message(errors.ReleaseError("so"))), errors.StageFailed)
-    with pytest.raises(Malformed):
-        error_of({"type": "error", "kind": "SystemExit", "row": None, "sentence": ""})
+    assert error_message(errors.ReleaseError("so"), kept=True)["kind"] == "StageFailed"
+
+
+class Judged:
+    """What a stage needs of a run."""
+
+    def __init__(self, folder, failing=None):
+        self.folder, self.writer, self.verdicts, self._failing = folder, self, [], failing
+
+    def require(self):
+        """The lease is held."""
+
+    def judge(self, verdict):
+        if self._failing:
+            raise self._failing
+        self.verdicts.append(verdict)
+
+
+def failing(error):
+    def work():
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("error", "verdicts"),
+    [
+        (SchemaViolation("Column 'x'."), ["refused"]),
+        (DataRefused("No row."), ["refused"]),
+        (BadInput("No file."), []),
+        (StageFailed("No disk."), []),
+        (ValueError("no number"), []),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_refusal_by_the_data_is_counted_before_it_is_told(folder, error, verdicts):
+    run = Judged(folder)
+    with pytest.raises(type(error)) as raised:
+        attempt("validate", failing(error), run)
+    assert raised.value is error
+    assert run.verdicts == verdicts
+
+
+def test_a_refusal_that_the_ledger_could_not_count_is_not_told(folder):
+    run = Judged(folder, StageFailed("The ledger does not answer."))
+    with pytest.raises(StageFailed, match="does not answer"):
+        attempt("validate", failing(SchemaViolation(CANARY)), run)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BadInput(f"Column {CANARY!r}."),
+        SchemaViolation(f"Column {CANARY!r}."),
+        StageFailed(f"No {CANARY}."),
+        ValueError(CANARY),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_the_process_keeps_its_sentence_inside(home, monkeypatch, error):
+    monkeypatch.setattr("tasks.confidential.host.preview_plan", lambda _: failing(error)())
+    opening = {**example(REQUESTS["open"]), "type": "open", "protocol": VERSION}
+    reply, _ = Host(print).answer({**opening, "release": "town"}, {})
+    checked(reply, REPLIES)
+    assert reply["kept"]
+    assert CANARY not in str(reply)
+    file = RunFolder(home, "town").message_file
+    assert file.read_text().startswith(INTERNAL_NOTICE)
+    # The text of another program's error is a detail.
+    holder = file if isinstance(error, errors.ReleaseError) else file.with_name("failure.txt")
+    assert CANARY in holder.read_text()
 
 
 @pytest.mark.parametrize("name", [name for name in REQUESTS if name not in ("cluster", "open")])
@@ -74,16 +231,15 @@ def test_a_client_of_another_version_opens_nothing():
         Host(print).answer(opening, {})
 
 
-def test_what_fails_before_a_release_is_open_is_kept_in_the_home(home, monkeypatch):
-    monkeypatch.setattr("tasks.confidential.host.preview_plan", lambda _: 1 / 0)
-    opening = {
-        "type": "open",
-        **example(REQUESTS["open"]),
-        "release": "../../x",
-        "protocol": VERSION,
-    }
-    reply, _ = Host(print).answer(opening, {})
-    assert reply["kind"] == "StageFailed"
-    assert "ZeroDivisionError" in reply["sentence"]
-    (kept,) = home.parent.rglob("failure.txt")
+@pytest.mark.parametrize("name", ["cluster", "open"])
+def test_what_fails_before_a_release_is_open_is_kept_in_the_home(home, monkeypatch, name):
+    for work in ("preview_plan", "load_spec"):
+        monkeypatch.setattr(f"tasks.confidential.host.{work}", lambda _: 1 / 0)
+    changed = {"protocol": VERSION} if name == "open" else {"address": None}
+    message = {"type": name, **example(REQUESTS[name]), **changed, "release": "../../x"}
+    reply, _ = Host(print).answer(message, {})
+    assert (reply["kind"], reply["row"]) == ("StageFailed", "stage-failed")
+    (kept,) = home.parent.rglob("message.txt")
+    assert "ZeroDivisionError" in kept.read_text()
     assert kept.is_relative_to(home / "runs" / "x")
+    assert kept.with_name("failure.txt").is_file()

@@ -81,7 +81,7 @@ def detail(run):
         UnicodeDecodeError("utf-8", CANARY.encode(), 0, 1, CANARY),
         ExceptionGroup(CANARY, [ValueError(CANARY)]),
         BadInput("Correct the file.", internal=CANARY),
-        SchemaViolation("Column 'income' holds values out of range.", internal=CANARY),
+        SchemaViolation("The data do not fit.", internal=CANARY),
         BudgetRefused("Not enough is left.", internal=CANARY),
     ],
 )
