@@ -34,11 +34,10 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.extensions.cosine_tails import CosineTails
 from dp_core.kernel.extensions.cuts import CutDeviations
 from dp_core.kernel.extensions.f_score import FScore
-from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.extensions.indif import InDif, RScore
 from dp_core.kernel.extensions.minimisers import ClassMinimiser
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.quantile import Quantile
-from dp_core.kernel.extensions.r_score import RScore
 from dp_core.kernel.privacy import Neighbours, Relation
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.limited_sums import LimitedSums
@@ -62,8 +61,7 @@ from dp_core.kernel.questions.regressions.gradients import (
 )
 from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
 from dp_core.kernel.questions.statistic import Statistic
-from dp_core.kernel.questions.table_checks import TableChecks
-from dp_core.kernel.questions.table_distance import TableDistance
+from dp_core.kernel.questions.table_distance import TableChecks, TableDistance
 from dp_core.kernel.questions.vetted import bounds
 from tests import trusted_core
 

@@ -16,7 +16,7 @@ from dp_core.bundle.statement.spent_budget import MECHANISMS, QUESTIONS
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency, Kind
 from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
-from dp_core.kernel.extensions.cell_draws import drawn_cells_asks, drawn_from_cells
+from dp_core.kernel.extensions.cell_draws import CellDraws
 from dp_core.kernel.extensions.column_draws import differing_draws, drawn_asks
 from dp_core.kernel.extensions.cosine_tails import CosineTails
 from dp_core.kernel.extensions.cuts import CutDeviations
@@ -45,7 +45,7 @@ from dp_core.kernel.questions.regressions.gradients import (
     NumberGradient,
 )
 from dp_core.kernel.questions.regressions.shortened import LONGEST, Scores, SecondMoments
-from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.questions.table_distance import TableChecks
 from dp_core.kernel.questions.vetted import VETTED
 from tests.privacy_specification import (
     AGE,
@@ -414,7 +414,8 @@ def test_the_draws_that_can_differ_are_those_of_the_code(relation, sweeps):
 
     asks = drawn_asks([("a",), ("b", "a"), ("c",)], 7, sweeps)
     assert stated("drawn-records") == differing_draws(asks, relation)
-    assert stated("drawn-cells") == drawn_from_cells(drawn_cells_asks(("a",), (None,), 7))
+    drawn = CellDraws(("a",), 7, "independent", (None,), Fraction(1))
+    assert stated("drawn-cells") == drawn.event(relation).draws
 
 
 # -- events

@@ -24,7 +24,7 @@ from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.document import ProtectedUnit
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.questions.table_distance import TableChecks
 from dp_core.plan.plan import Plan
 from dp_core.plan.procedure import ask_all
 from dp_core.schema.definition import Column

@@ -28,7 +28,7 @@ from dp_core.kernel.questions.counting_queries import Queries
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.statistic import Statistic, Sum, TableStatistic
-from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.questions.table_distance import TableChecks
 from dp_core.kernel.questions.vetted import Asked
 from dp_core.kernel.requests import (
     Choices,

@@ -136,8 +136,7 @@ def draw_cells(
         BadInput: if households are the units.
 
     Privacy:
-        One event of at most `cost`; see `PerturbedDrawsEvent`, `PolyaUrnEvent` and
-        `drawn_from_cells`.
+        One event of at most `cost`; see `PerturbedDrawsEvent` and `PolyaUrnEvent`.
     """
     bins = (None,) * len(clique) if edges is None else tuple(edges)
     plain = tuple(None if each is None else tuple(map(int, each)) for each in bins)

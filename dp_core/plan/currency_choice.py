@@ -27,7 +27,7 @@ from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.statistic import Sum
-from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.questions.table_distance import TableChecks
 from dp_core.methods.declared.declared_questions import PARTS
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared_statistics.limits import probe

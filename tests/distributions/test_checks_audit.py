@@ -13,7 +13,7 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.questions.table_distance import TableChecks
 from tests.added_noise import handed_over, loss
 from tests.distributions.audited_files import Column, PaysAlways
 from tests.full import RIGHT_OR_WRONG

@@ -16,8 +16,8 @@ from dp_core.client.curator import Curator
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.extensions.f_score import FScore
+from dp_core.kernel.extensions.indif import RScore
 from dp_core.kernel.extensions.mutual_information import MutualInformation
-from dp_core.kernel.extensions.r_score import RScore
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.query_scores import SignedQueries

@@ -22,7 +22,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.questions.table_distance import TableChecks
 from dp_core.methods.private_domain.questions import ask
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.distributions.audited_files import Column

@@ -45,7 +45,7 @@ from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.household_rows import pair_row_pieces
 from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
-from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.questions.table_distance import TableChecks
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from dp_core.metrics.marginal_error import HouseholdTally, Tally
 from dp_core.metrics.noise_size import Noise

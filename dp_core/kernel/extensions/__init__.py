@@ -1,4 +1,4 @@
-"""Questions that one historical method needs, each with its own proof, one file each.
+"""Questions that one historical method needs, each with its own proof.
 
 The other questions are the core. A release asks an extension only if the document that the ledger
 reserves names it, and the core loads its file only then. An account may refuse every plan that
@@ -32,7 +32,7 @@ EXTENSIONS: Mapping[str, tuple[str, str]] = {
     "indif": ("indif", "InDif"),
     "mutual-information": ("mutual_information", "MutualInformation"),
     "quantile": ("quantile", "Quantile"),
-    "r-score": ("r_score", "RScore"),
+    "r-score": ("indif", "RScore"),
     SPARSE_TABLE: ("thresholds", "ThresholdTable"),
 }
 """File and class of each extension, by the `name` of its question in a receipt."""

@@ -21,6 +21,8 @@ from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, log_one_
 from dp_core.kernel.mechanisms.event import Event, ScaledEvent, check_positive
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.descriptions import whole
+from dp_core.kernel.questions.linear_questions import Edges, binned, binned_shape, check_bins
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,7 @@ class CellDraws(DrawnQuestion):
         records: Number of records.
         kind: `independent` draws each record independently from the counts plus virtual records;
             `urn` draws one multinomial sample with proportions from their posterior.
-        edges: For each column, the first code of every bin, from 0, and then the number of codes;
-            None for a column without bins.
+        edges: Bins of each column.
         virtual: Virtual records added to each cell, exact.
     """
 
@@ -100,7 +101,7 @@ class CellDraws(DrawnQuestion):
     clique: Clique
     records: int
     kind: Literal["independent", "urn"]
-    edges: tuple[tuple[int, ...] | None, ...]
+    edges: Edges
     virtual: Fraction
 
     def event(self, relation: Relation) -> PerturbedDrawsEvent | PolyaUrnEvent:
@@ -111,7 +112,9 @@ class CellDraws(DrawnQuestion):
         return self.records, len(self.binned(domain))
 
     def asks(self, domain: Domain) -> dict[str, object]:  # noqa: ARG002
-        return drawn_cells_asks(self.clique, self.edges, self.records)
+        edges = [None if each is None else list(each) for each in self.edges]
+        columns = list(self.clique)
+        return {"name": self.NAME, "columns": columns, "edges": edges, "records": self.records}
 
     @classmethod
     def covered(cls, asks: Mapping[str, Any], event: Event, relation: Relation) -> bool:
@@ -119,7 +122,9 @@ class CellDraws(DrawnQuestion):
         if not isinstance(event, PerturbedDrawsEvent | PolyaUrnEvent):
             return False
         draws = event.draws if isinstance(event, PerturbedDrawsEvent) else event.records
-        return draws >= drawn_from_cells(asks) and event.rows >= relation.max_rows
+        # privacy: all draws use the same table, so under both neighbouring relations the
+        # probabilities of all of them can differ, and nothing else can.
+        return draws >= whole(asks, "records", least=1) and event.rows >= relation.max_rows
 
     def binned(self, domain: Domain) -> Domain:
         """Return the domain of what is drawn: bins of the columns that have them.
@@ -128,54 +133,13 @@ class CellDraws(DrawnQuestion):
             ValueError: if edges do not ascend from 0 to the number of codes.
         """
         own = domain.project(self.clique)
-        sizes = [
-            size if each is None else _number_of_bins(each, size)
-            for size, each in zip(own.sizes, self.edges, strict=True)
-        ]
-        return Domain(own.columns, tuple(sizes))
+        check_bins(own.sizes, self.edges)
+        return Domain(own.columns, binned_shape(own.sizes, self.edges))
 
     def draw(self, counter: Counter, domain: Domain, grant: Grant) -> NDArray[np.int64]:
         cells, counts = counter.observed(self.clique)
-        codes = cells.astype(np.int64)
-        for column, each in enumerate(self.edges):
-            if each is not None:
-                codes[:, column] = np.searchsorted(each, codes[:, column], side="right") - 1
+        codes = binned(cells.astype(np.int64), self.edges)
         return draw(codes, counts, self.binned(domain).sizes, grant)
-
-
-def drawn_cells_asks(
-    columns: Sequence[str], edges: Sequence[Sequence[int] | None], records: int
-) -> dict[str, object]:
-    """Return `Step.asks` of records that are drawn from the cells of one table.
-
-    Args:
-        columns: Columns of the table.
-        edges: For each column, the first code of every bin and then the number of codes; None for
-            a column without bins. Public.
-        records: Number of records.
-    """
-    bins = [None if each is None else list(each) for each in edges]
-    return {"name": CellDraws.NAME, "columns": list(columns), "edges": bins, "records": records}
-
-
-def drawn_from_cells(asks: Mapping[str, Any]) -> int:
-    """Return the number of records that are drawn from the cells of one table.
-
-    Args:
-        asks: The result of `drawn_cells_asks`, possibly read from an untrusted receipt.
-
-    Raises:
-        ValueError: if the number is not a positive integer.
-        LookupError, TypeError: if `asks` has another structure.
-
-    Privacy:
-        All draws use the same table. So under both neighbouring relations the probabilities of all
-        these draws can differ between neighbouring files, and nothing else can.
-    """
-    records = asks["records"]
-    if type(records) is not int or records < 1:
-        raise ValueError("The number of records must be a positive integer.")
-    return records
 
 
 def draw(
@@ -241,14 +205,3 @@ def _cell(number: int, sizes: Sequence[int]) -> list[int]:
     for column in range(len(sizes) - 1, -1, -1):
         number, codes[column] = divmod(number, sizes[column])
     return codes
-
-
-def _number_of_bins(edges: Sequence[int], size: int) -> int:
-    """Return the number of bins of a column.
-
-    Raises:
-        ValueError: if the edges do not ascend from 0 to the column's number of codes.
-    """
-    if len(edges) < 2 or edges[0] != 0 or edges[-1] != size or any(np.diff(edges) <= 0):
-        raise ValueError(f"Bin edges must ascend from 0 to {size}, not {edges!r:.60}.")
-    return len(edges) - 1

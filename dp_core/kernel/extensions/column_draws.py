@@ -21,6 +21,7 @@ from dp_core.kernel.extensions import DRAWN_RECORDS
 from dp_core.kernel.mechanisms.event import Event, ScaledEvent, check_positive
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions.descriptions import whole
 
 _PRECISE = Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX)
 """Decimal arithmetic whose operations are exact to one unit of the 60th digit."""
@@ -130,8 +131,7 @@ class ColumnDraws(DrawnQuestion):
     virtual: Fraction
 
     def event(self, relation: Relation) -> PerturbedDrawsEvent:
-        asks = drawn_asks(self.cliques, self.records, self.sweeps)
-        draws = differing_draws(asks, relation)
+        draws = differing_draws(drawn_asks(self.cliques, self.records, self.sweeps), relation)
         return PerturbedDrawsEvent(self.virtual, draws, relation.max_rows)
 
     def shape(self, domain: Domain) -> tuple[int, int]:
@@ -191,10 +191,9 @@ def differing_draws(asks: Mapping[str, Any], relation: Relation) -> int:
         row that is added or removed is in one combination of each column's table. A replaced row
         and its replacement are in at most two.
     """
-    records, sweeps, columns = asks["records"], asks["sweeps"], len(asks["tables"])
-    if any(type(number) is not int or number < 1 for number in (records, sweeps, columns)):
-        raise ValueError("Numbers of records, sweeps and columns must be positive integers.")
-    return int(records * columns * min(sweeps, 2 if "replace-one" in relation.steps else 1))
+    columns = whole({"columns": len(asks["tables"])}, "columns", least=1)
+    sweeps = min(whole(asks, "sweeps", least=1), 2 if "replace-one" in relation.steps else 1)
+    return whole(asks, "records", least=1) * columns * sweeps
 
 
 def draw(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from math import isqrt
 from typing import Any, ClassVar
 
@@ -25,20 +26,14 @@ from dp_core.kernel.questions.whole_numbers import MOST, check_work, saturated
 _BLOCK = 256
 
 
-def coefficients(counts: NDArray[np.int64], first: int, last: int) -> list[int]:
-    """Return C_j for `first` <= j < `last` as whole numbers of 1/GRID, exactly. Confidential.
-
-    Args:
-        counts: Records in each bin, shape (bins,).
-        first: First coefficient.
-        last: End of the coefficients.
-    """
+def coefficients(counts: NDArray[np.int64]) -> list[int]:
+    """Return all C_j as whole numbers of 1/GRID, exactly, from the bins' counts. Confidential."""
     # privacy: integers of any size, so that there is no rounding and no overflow.
     exact = counts.astype(object) if int(counts.sum()) >= MOST // GRID else counts
     found: list[int] = []
-    for start in range(first, last, _BLOCK):
-        table = cosines(counts.size, np.arange(start, min(start + _BLOCK, last)))
-        found += [int(value) for value in table @ exact]
+    for start in range(0, counts.size, _BLOCK):
+        some = np.arange(start, min(start + _BLOCK, counts.size))
+        found += (cosines(counts.size, some) @ exact).tolist()
     return found
 
 
@@ -106,21 +101,11 @@ class CosineTails(TableScores):
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         edges = np.asarray(self.edges)
-        inside = counts[self.column,].counts[: edges[-1]]
-        bins = np.add.reduceat(inside, edges[:-1])
+        bins = np.add.reduceat(counts[self.column,].counts[: edges[-1]], edges[:-1])
+        # Entry i is the sum of the squares of the last i coefficients.
+        lost = [0, *accumulate(each**2 for each in reversed(coefficients(bins)))]
         # privacy: whole numbers of any size; the root is the exact whole part.
-        left = 0
-        lost = [0] * (bins.size + 1)
-        for place in range(bins.size - 1, 0, -_BLOCK):
-            first = max(place - _BLOCK + 1, 1)
-            for number, value in zip(
-                range(place, first - 1, -1),
-                reversed(coefficients(bins, first, place + 1)),
-                strict=True,
-            ):
-                left += value * value
-                lost[number] = left
         return saturated(
-            -isqrt(2 * lost[kept] // bins.size) - price
+            -isqrt(2 * lost[bins.size - kept] // bins.size) - price
             for kept, price in enumerate(self.prices, start=1)
         )

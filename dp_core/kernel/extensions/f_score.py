@@ -9,9 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.extensions.parent_candidates import CandidateScores, by_parents
+from dp_core.kernel.extensions.parent_candidates import CandidateScores
 from dp_core.kernel.privacy import Neighbours
 
 
@@ -48,46 +46,34 @@ class FScore(CandidateScores):
         """
         return 2
 
-    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
-        """Return the exact values.
+    def score(self, table: NDArray[np.int64]) -> int:
+        """Return minus the smallest (n - 2 k0)+ + (n - 2 k1)+ over all splits, exactly.
+
+        One combination of the parents after the other, it keeps for every k0 that can be reached
+        the largest k1 that goes with it; no k0 above half of the records is told from another.
+        Takes time n/2 for each combination that has a choice.
 
         Raises:
-            ValueError: if a child has more than two codes.
+            ValueError: if the child has more than two codes.
         """
-        return np.array(
-            [-_least_missing(by_parents(counts, each)) for each in self.candidates],
-            dtype=np.int64,
-        )
-
-
-def _least_missing(table: NDArray[np.int64]) -> int:
-    """Return the smallest (n - 2 k0)+ + (n - 2 k1)+ over all splits, exactly. Confidential.
-
-    One combination of the parents after the other, it keeps for every k0 that can be reached the
-    largest k1 that goes with it; no k0 above half of the records is told from another. Takes
-    time n/2 for each combination that has a choice.
-
-    Args:
-        table: Shape (at most 2, combinations of the parents), records.
-    """
-    if table.shape[0] > 2:
-        raise ValueError("The F score needs binary columns; for others use the R score.")
-    n = int(table.sum())
-    zeros = table[0]
-    ones = table[1] if table.shape[0] == 2 else np.zeros_like(zeros)
-    # A combination with one kind of records only stands for it in a best split.
-    start, least_ones = int(zeros[ones == 0].sum()), int(ones[zeros == 0].sum())
-    half = (n + 1) // 2
-    best = np.full(half + 1, -2 * n - 1, dtype=np.int64)  # below 0 whatever is added: not reached
-    best[min(start, half)] = least_ones
-    for column in np.flatnonzero((zeros > 0) & (ones > 0)):
-        zero, one = int(zeros[column]), int(ones[column])
-        as_one = best + one
-        if zero < half:
-            np.maximum(as_one[zero:half], best[: half - zero], out=as_one[zero:half])
-        # Whatever reaches half of the records, or more, is held at half of them.
-        as_one[half] = max(as_one[half], best[max(half - zero, 0) :].max())
-        best = as_one
-    reached = np.flatnonzero(best >= 0)
-    missing = np.maximum(n - 2 * reached, 0) + np.maximum(n - 2 * best[reached], 0)
-    return int(missing.min())
+        if table.shape[0] > 2:
+            raise ValueError("The F score needs binary columns; for others use the R score.")
+        n = int(table.sum())
+        zeros = table[0]
+        ones = table[1] if table.shape[0] == 2 else np.zeros_like(zeros)
+        # A combination with one kind of records only stands for it in a best split.
+        start, least_ones = int(zeros[ones == 0].sum()), int(ones[zeros == 0].sum())
+        half = (n + 1) // 2
+        best = np.full(half + 1, -2 * n - 1, dtype=np.int64)
+        best[min(start, half)] = least_ones
+        for column in np.flatnonzero((zeros > 0) & (ones > 0)):
+            zero, one = int(zeros[column]), int(ones[column])
+            as_one = best + one
+            if zero < half:
+                np.maximum(as_one[zero:half], best[: half - zero], out=as_one[zero:half])
+            # Whatever reaches half of the records, or more, is held at half of them.
+            as_one[half] = max(as_one[half], best[max(half - zero, 0) :].max())
+            best = as_one
+        reached = np.flatnonzero(best >= 0)
+        missing = np.maximum(n - 2 * reached, 0) + np.maximum(n - 2 * best[reached], 0)
+        return -int(missing.min())

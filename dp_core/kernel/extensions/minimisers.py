@@ -80,20 +80,12 @@ class ClassMinimiser(OfClasses):
         """Return how far, in units and by the L2 norm, the computed minimiser moves at most."""
         records = 1 if neighbours == "add-remove" else 2
         squared = Fraction(records**2 * self._steepest) / (self.ridge * self.unit) ** 2
-        exact = isqrt(math.ceil(squared)) + 1
-        return exact + 1
+        return isqrt(math.ceil(squared)) + 2
 
-    def l1(self, neighbours: Neighbours) -> int:
-        """Return sqrt(D) M + D for D entries and the M of `l2_squared`.
+    def norms(self, neighbours: Neighbours) -> tuple[int, int]:
+        """Return sqrt(D) M + D and (M + sqrt(D))^2 for D entries.
 
-        The L1 norm of the change before it is rounded is at most sqrt(D) times its L2 norm, M;
-        rounding moves each entry by at most 1/2 on either file, so each change by at most 1.
-        """
-        entries = self.length
-        return isqrt(entries * self._move(neighbours) ** 2) + 1 + entries
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return (M + sqrt(D))^2 for D entries, M = s L/(ridge unit) + 1, s = 1, replace-one: 2.
+        M is s L/(ridge unit) + 1, with s = 1 under add-remove and 2 under replace-one.
 
         The exact minimiser. Let b minimise J and b' the J' of the neighbouring file. The gradients
         of J at both differ by at least ridge |b' - b|: the losses are convex and the penalty is
@@ -102,13 +94,15 @@ class ClassMinimiser(OfClasses):
         under replace-one two records', at most 2 L. So |b' - b| <= s L/ridge.
 
         L. A record's gradient is r x with |r|_2 <= 1 for two classes, sqrt(2) for more (see
-        `ClassGradient.l2_squared`), and |x|_2^2 <= 1 + p for p predictors: L^2 = 1 + p or 2 + 2 p.
+        `ClassGradient.norms`), and |x|_2^2 <= 1 + p for p predictors: L^2 = 1 + p or 2 + 2 p.
 
         The computed minimiser. A point where J's gradient is g is |g|/ridge from the minimiser at
         most, by the same inequality. `minimise` returns one where that is half a unit, whatever the
         file is: on two files they move by one unit more.
 
-        Rounded, no entry moves by more than 1 more: sqrt(D) more by the L2 norm.
+        Rounded, each entry moves by at most 1 more: sqrt(D) more by the L2 norm, and D by the L1
+        norm, which before is at most sqrt(D) M.
         """
-        entries = self.length
-        return (self._move(neighbours) + isqrt(entries - 1) + 1) ** 2
+        entries, move = self.length, self._move(neighbours)
+        l1 = isqrt(entries * move**2) + 1 + entries
+        return l1, (move + isqrt(entries - 1) + 1) ** 2

@@ -13,19 +13,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.errors import BadInput
-from dp_core.kernel.extensions.parent_candidates import CandidateScores, by_parents
+from dp_core.kernel.extensions.parent_candidates import CandidateScores
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.descriptions import whole
-from dp_core.kernel.questions.whole_numbers import saturated
 
 _PLACES = 30
 """Logarithms are whole multiples of 10^-30."""
 _DIGITS = Context(prec=40)
 _SLACK = 40
-"""Bound on the error of a mutual information, in units of 10^-30 / ln 2 bits; see `compute`."""
+"""Bound on the error of a mutual information, in units of 10^-30 / ln 2 bits; see `score`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ class MutualInformation(CandidateScores):
         i and k exchanged. So they differ by at most d(n - 1) = n log n - (n - 1) log(n - 1), that
         is n h(1/n). Both bounds are those of the paper's Lemma on I, and both are reached.
 
-        Computed values are off by less than the slack of `compute`, which is added twice; rounding
+        Computed values are off by less than the slack of `score`, which is added twice; rounding
         brings them less than 1 further apart, so they differ by a whole number that is no larger
         than the sum rounded up.
 
@@ -105,8 +102,8 @@ class MutualInformation(CandidateScores):
         above = Fraction(bound + 2 * n + 2, n * (_log(2) - 1))
         return ceil(grid * (above + Fraction(2 * _SLACK, _log(2))))
 
-    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
-        """Return the exact values rounded to the grid, the same on every machine.
+    def score(self, table: NDArray[np.int64]) -> int:
+        """Return the exact value rounded to the grid, the same on every machine.
 
         n I ln 2 is a sum of logarithms of counts, with whole weights whose sizes add up to at most
         4 n. Each logarithm is correctly rounded to 40 digits (`decimal`) and then to a multiple of
@@ -117,9 +114,6 @@ class MutualInformation(CandidateScores):
         Raises:
             ValueError: if a table is of another number of rows, or not of two codes as stated.
         """
-        return saturated(self._score(by_parents(counts, each)) for each in self.candidates)
-
-    def _score(self, table: NDArray[np.int64]) -> int:
         # privacy: the sensitivity is for this number of rows and, if smaller, for two codes.
         if not table.any():
             return 0  # an empty file, which is public and has no neighbour

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.questions.statistic import TableScores
+from dp_core.kernel.questions.whole_numbers import saturated
 
 Candidate: TypeAlias = tuple[str, Clique]
 """Name of a child column, and the names of its parents, which may be empty."""
@@ -40,12 +42,14 @@ class CandidateScores(TableScores):
     def cliques(self) -> tuple[Clique, ...]:
         return tuple((child, *parents) for child, parents in self.candidates)
 
+    @abstractmethod
+    def score(self, table: NDArray[np.int64]) -> int:
+        """Return the exact score of a candidate. Confidential.
 
-def by_parents(counts: Mapping[Clique, Marginal], candidate: Candidate) -> NDArray[np.int64]:
-    """Return exact counts, shape (levels of the child, combinations of the parents).
+        Args:
+            table: Records, shape (levels of the child, combinations of the parents).
+        """
 
-    Confidential.
-    """
-    child, parents = candidate
-    table = counts[(child, *parents)].counts
-    return table.reshape(table.shape[0], -1)
+    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+        tables = (counts[clique].counts for clique in self.cliques)
+        return saturated(self.score(table.reshape(table.shape[0], -1)) for table in tables)

@@ -6,6 +6,7 @@ of a group of small firms is not hidden by the noise that a group of large firms
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -84,21 +85,18 @@ class LimitedSums(Sum):
             raise ValueError(f"A sum has at most {MOST_GROUPS:,} cells.")
         if any(len(each) != self.length for each in self._limits):
             raise ValueError("Every cell needs limits, a centre and a factor.")
-        if any(abs(each) > MOST_VALUE for each in (*self.runs, *self.lows, *self.highs)):
-            raise ValueError("A value is too large.")
-        if any(abs(each) > MOST_VALUE for each in self.centres):
-            raise ValueError("A centre is too large.")
+        # privacy: values are computed in 64 bits, those of a run between its first and its last.
+        runs = zip(
+            starts, self.runs[1::3], self.runs[2::3], (*starts[1:], self.positions), strict=True
+        )
+        lasts = [value + step * (end - 1 - start) for start, value, step, end in runs]
+        stated = (*self.runs, *lasts, *self.lows, *self.highs, *self.centres)
+        if any(abs(each) > MOST_VALUE for each in stated):
+            raise ValueError("A value, a limit or a centre is too large.")
         if not all(low <= high for low, high in zip(self.lows, self.highs, strict=True)):
             raise ValueError("A lower limit must be at most the upper one.")
         if min(self.factors) < 1 or self.reach > MOST_REACH:
             raise ValueError(f"A record may add at most {MOST_REACH:,}, with factors of 1 or more.")
-        # privacy: the values of positions are computed in 64 bits.
-        last = (*starts[1:], self.positions)
-        for start, value, step, end in zip(
-            starts, self.runs[1::3], self.runs[2::3], last, strict=True
-        ):
-            if abs(value + step * (end - 1 - start)) > MOST_VALUE:
-                raise ValueError("A value is too large.")
 
     @property
     def _limits(self) -> tuple[tuple[int, ...], ...]:
@@ -120,19 +118,16 @@ class LimitedSums(Sum):
     @property
     def reach(self) -> int:
         """Largest absolute value that a record may add to an entry, at least 1."""
-        cells = zip(self.lows, self.highs, self.centres, self.factors, strict=True)
-        reaches: list[int] = [
-            1,
-            *(f * max(abs(low - c), abs(high - c)) for low, high, c, f in cells),
-        ]
-        return max(reaches)
+        reaches = (f * max(abs(low - c), abs(high - c)) for low, high, c, f in self._cells())
+        return max(1, *reaches)
 
     @property
     def span(self) -> int:
         """Largest difference between what two records of one cell add, at least 1."""
-        cells = zip(self.lows, self.highs, self.factors, strict=True)
-        spans: list[int] = [1, *(factor * (high - low) for low, high, factor in cells)]
-        return max(spans)
+        return max(1, *(f * (high - low) for low, high, _, f in self._cells()))
+
+    def _cells(self) -> Iterable[tuple[int, int, int, int]]:
+        return zip(self.lows, self.highs, self.centres, self.factors, strict=True)
 
     def values(self) -> NDArray[np.int64]:
         """Return the value of every position, shape (positions,)."""
@@ -151,29 +146,21 @@ class LimitedSums(Sum):
         added = factor * (np.clip(self.values()[codes[there, -1]], low, high) - centre)
         return cut(exact_sums(where, added, counts[there], self.length))
 
-    def l1(self, neighbours: Neighbours) -> int:
-        """Return R under add-remove. Under replace-one: 2 R, or D if there is one cell.
+    def norms(self, neighbours: Neighbours) -> tuple[int, int]:
+        """Return R and R^2 under add-remove, D and D^2 under replace-one if there is one cell.
+
+        For several cells they are 2 R and max(2 R^2, D^2) under replace-one.
 
         R is `reach`: a record is in one entry, and adds at most R to it in absolute value, because
         its value is between the limits, and the distance of a value between them from the centre
         is largest at one of them. D is max(R, `span`). A replaced record is one removed and one
-        added. In two cells, the entries change by at most R each: 2 R. In one cell, by at most the
-        span, or by R if one of the two has no number; the span is at most 2 R.
+        added. In two cells, the entries change by at most R each. In one cell, by at most the span,
+        or by R if one of the two has no number; the span is at most 2 R.
         """
+        most, within = self.reach, max(self.reach, self.span)
         if neighbours == "add-remove":
-            return self.reach
-        return 2 * self.reach if self.length > 1 else max(self.reach, self.span)
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return R^2 under add-remove. Under replace-one: max(2 R^2, D^2), or D^2 for one cell.
-
-        With R and D as for `l1`: a replaced record changes two entries by at most R each, or one
-        by at most D.
-        """
-        if neighbours == "add-remove":
-            return self.reach**2
-        one = max(self.reach, self.span) ** 2
-        return max(2 * self.reach**2, one) if self.length > 1 else one
+            return most, most**2
+        return (2 * most, max(2 * most**2, within**2)) if self.length > 1 else (within, within**2)
 
     def claimed_codes(self) -> list[ClaimedCodes]:
         own = ClaimedCodes(self.column, self.positions, or_missing=True)

@@ -248,13 +248,9 @@ class Linear(Sum):
         found = [sum_of_term(term, self.clique, cells, counts) for term in self.terms()]
         return cut(found[0] if len(found) == 1 else np.concatenate(found))
 
-    def l1(self, neighbours: Neighbours) -> int:
-        """Return the largest L1 norm, of one record's vector or of two records' difference."""
-        return _largest_of(self.to_json(), neighbours)[0]
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return the largest squared L2 norm of the same vectors."""
-        return _largest_of(self.to_json(), neighbours)[1]
+    def norms(self, neighbours: Neighbours) -> tuple[int, int]:
+        """Return the largest norms, of one record's vector or of two records' difference."""
+        return _largest_of(self.to_json(), neighbours)
 
     def claimed_codes(self) -> Sequence[ClaimedCodes]:
         return self.codes

@@ -86,8 +86,8 @@ class Products(Sum):
         within = (number * both - one * other) // number if len(found) else number
         return cut(np.array([within.sum()], dtype=object))
 
-    def l1(self, neighbours: Neighbours) -> int:
-        """Return 4 r s or 8 r s, with r, s = P - 1 of the two columns.
+    def norms(self, neighbours: Neighbours) -> tuple[int, int]:
+        """Return 4 r s or 8 r s, with r, s = P - 1 of the two columns, and its square.
 
         Let a cell have k records with means x, y and the sum of products S. One
         more, (c, d), makes it S + f(c, d) k/(k + 1) with f(c, d) = (c - x)(d - y). A mean is in
@@ -103,11 +103,8 @@ class Products(Sum):
         """
         reach = (self.positions[0] - 1) * (self.positions[1] - 1)
         alone = neighbours == "add-remove" or self.squares or prod(self.sizes) == 1
-        return max(1, 4 * reach if alone else 8 * reach)
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return the square of `l1`: there is one entry."""
-        return self.l1(neighbours) ** 2
+        change = max(1, 4 * reach if alone else 8 * reach)
+        return change, change**2
 
     def claimed_codes(self) -> list[ClaimedCodes]:
         return claims(self.by, self.sizes) + claims(self.columns, self.positions, or_missing=True)

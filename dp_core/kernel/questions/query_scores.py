@@ -9,13 +9,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.cost.sensitivity import Bounds
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.counting_queries import Queries
 from dp_core.kernel.questions.descriptions import whole
 from dp_core.kernel.questions.statistic import ClaimedCodes, TableScores, TableStatistic
-from dp_core.kernel.questions.whole_numbers import MOST, saturated, times
+from dp_core.kernel.questions.whole_numbers import MOST, cut, times
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +38,35 @@ class _OfQueries(TableStatistic):
     def claimed_codes(self) -> Iterable[ClaimedCodes]:
         return self.queries.claimed_codes()
 
+    def counted(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+        """Return exact counts, shape (length,). Confidential."""
+        values = self.queries.count({clique: counts[clique].counts for clique in self.cliques})
+        # privacy: counts of records, never a float.
+        assert values.dtype == np.int64
+        return values
+
+    def multiples(
+        self,
+        counts: Mapping[Clique, Marginal],
+        factor: int,
+        offsets: NDArray[np.int64],
+        signs: int | NDArray[np.int64] = 1,
+    ) -> NDArray[np.int64]:
+        """Return each count times its sign and the factor, less its offset, exactly. Confidential.
+
+        Args:
+            counts: The tables that the queries are counted in.
+            factor: A whole number of at least 1.
+            offsets: Public numbers, shape (length,).
+            signs: 1, 0 or -1 for each query; 1 (the default) for all.
+        """
+        exact = self.counted(counts)
+        largest = max(int(offsets.max(initial=0)), -int(offsets.min(initial=0)))
+        # privacy: whole numbers of any size where 64 bits might overflow.
+        if factor * int(exact.max(initial=1)) + largest > MOST:
+            exact, offsets = exact.astype(object), offsets.astype(object)
+        return cut(signs * exact * factor - offsets)
+
 
 @dataclass(frozen=True, slots=True)
 class QueryCounts(_OfQueries):
@@ -48,20 +78,12 @@ class QueryCounts(_OfQueries):
 
     NAME: ClassVar[str] = "query-counts"
 
-    def largest_change(self, neighbours: Neighbours) -> int:  # noqa: ARG002
-        """1 under both relations: a row adds 0 or 1 to a count."""
-        return 1
-
-    def l1(self, neighbours: Neighbours) -> int:
-        """Return what the queries prove of themselves."""
-        return self.queries.l1(neighbours)
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return what the queries prove of themselves."""
-        return self.queries.l2_squared(neighbours)
+    def of_row(self, neighbours: Neighbours) -> Bounds:
+        """Return 1, for a row adds 0 or 1 to a count, and what the queries prove of themselves."""
+        return 1, self.queries.l1(neighbours), self.queries.l2_squared(neighbours)
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
-        return _exact(self.queries, counts)
+        return self.counted(counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,15 +125,7 @@ class QueryDistance(_OfQueries, TableScores):
         return replace(self, answers=times(self.answers, shares))
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
-        # privacy: whole numbers of any size; no float and no overflow.
-        exact = _exact(self.queries, counts)
-        if _fits(exact, self.grid, self.answers):
-            distance: NDArray[np.int64] = np.abs(self.grid * exact - self.answers)
-            return distance
-        return saturated(
-            abs(self.grid * count - answer)
-            for count, answer in zip(exact.tolist(), self.answers.tolist(), strict=True)
-        )
+        return np.abs(self.multiples(counts, self.grid, self.answers))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,32 +171,10 @@ class SignedQueries(_OfQueries, TableScores):
         return replace(self, offsets=times(self.offsets, shares))
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
-        exact = _exact(self.queries, counts)
-        if _fits(exact, self.factor, self.offsets):
-            return self.signs * self.factor * exact - self.offsets
-        return saturated(
-            sign * self.factor * count - offset
-            for count, sign, offset in zip(
-                exact.tolist(), self.signs.tolist(), self.offsets.tolist(), strict=True
-            )
-        )
+        return self.multiples(counts, self.factor, self.offsets, self.signs)
 
 
 def _check_shapes(queries: Queries, *vectors: NDArray[np.int64]) -> None:
     for vector in vectors:
         if vector.shape != (queries.length,):
             raise ValueError(f"{queries.length} queries need as many numbers.")
-
-
-def _exact(queries: Queries, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
-    """Return exact counts, shape (length,). Confidential."""
-    values = queries.count({clique: counts[clique].counts for clique in queries.cliques})
-    # privacy: counts of records, never a float.
-    assert values.dtype == np.int64
-    return values
-
-
-def _fits(exact: NDArray[np.int64], factor: int, offsets: NDArray[np.int64]) -> bool:
-    """Return whether factor times a count, and an offset more or less, stays within `MOST`."""
-    largest = max(int(offsets.max(initial=0)), -int(offsets.min(initial=0)))
-    return factor * int(exact.max(initial=0)) + largest <= MOST

@@ -71,19 +71,24 @@ class Statistic(ABC):
         """Number of entries."""
 
     @abstractmethod
+    def of_row(self, neighbours: Neighbours) -> Bounds:
+        """Return bounds on what one row changes, with the proof.
+
+        They are for the change of any one entry, the sum of the changes of all entries, and the sum
+        of their squares.
+        """
+
     def largest_change(self, neighbours: Neighbours) -> int:
-        """Return a bound on the change that one row makes to any one entry, with the proof."""
+        """Return the bound on the change that one row makes to any one entry."""
+        return self.of_row(neighbours)[0]
 
     def l1(self, neighbours: Neighbours) -> int:
-        """Return a bound on the sum of the changes that one row makes to all entries.
-
-        The default assumes that every entry changes by the largest change at once.
-        """
-        return self.largest_change(neighbours) * self.length
+        """Return the bound on the sum of the changes that one row makes to all entries."""
+        return self.of_row(neighbours)[1]
 
     def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return a bound on the sum of the squares of these changes."""
-        return self.largest_change(neighbours) ** 2 * self.length
+        """Return the bound on the sum of the squares of these changes."""
+        return self.of_row(neighbours)[2]
 
     @abstractmethod
     def exact(self, counter: Counter) -> NDArray[np.int64]:
@@ -163,8 +168,7 @@ class Statistic(ABC):
             ValueError: if `to_json` cannot have returned the document (or another error of
                 `GARBAGE`).
         """
-        found = cls.read(document)
-        return found.largest_change(neighbours), found.l1(neighbours), found.l2_squared(neighbours)
+        return cls.read(document).of_row(neighbours)
 
 
 class TableStatistic(Statistic):
@@ -200,22 +204,28 @@ class TableScores(TableStatistic):
     @classmethod
     @abstractmethod
     def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:
-        """Return `largest_change` of any statistic of which a receipt states this, with the proof.
+        """Return how far one row moves an entry of any statistic of which a receipt states this.
 
         Args:
             stated: What `to_json` returned, or what somebody claims that it returned.
             neighbours: Neighbouring relation between single rows.
         """
 
-    def largest_change(self, neighbours: Neighbours) -> int:
-        return self.change(self.to_json(), neighbours)
+    @classmethod
+    def entries(cls, stated: Mapping[str, Any]) -> int:
+        """Return the number of entries, all of which can change by `change` at once."""
+        return whole(stated, "length")
 
     def to_json(self) -> dict[str, Any]:
         return {"name": self.NAME, **{name: getattr(self, name) for name in self.STATED}}
 
+    def of_row(self, neighbours: Neighbours) -> Bounds:
+        return self.required(self.to_json(), neighbours)
+
     @classmethod
     def required(cls, document: Mapping[str, Any], neighbours: Neighbours) -> Bounds:
-        return alike(cls.change(document, neighbours), document)
+        change, length = cls.change(document, neighbours), cls.entries(document)
+        return change, change * length, change**2 * length
 
 
 class Sum(Statistic):
@@ -243,20 +253,20 @@ class Sum(Statistic):
         """
 
     @abstractmethod
-    def l1(self, neighbours: Neighbours) -> int:
-        """Return a bound on the sum of the changes one row makes to all entries, at least 1."""
+    def norms(self, neighbours: Neighbours) -> tuple[int, int]:
+        """Return bounds on the L1 and the squared L2 norm of what one row changes, with the proof.
 
-    @abstractmethod
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return a bound on the sum of the squares of these changes, at least 1."""
+        Both are at least 1.
+        """
 
     @abstractmethod
     def claimed_codes(self) -> Iterable[ClaimedCodes]:
         """Return the number of codes that the bounds assume for each column."""
 
-    def largest_change(self, neighbours: Neighbours) -> int:
-        """Return `l1`, because one entry changes by at most the sum of all changes."""
-        return self.l1(neighbours)
+    def of_row(self, neighbours: Neighbours) -> Bounds:
+        # One entry changes by at most the sum of all changes.
+        l1, l2_squared = self.norms(neighbours)
+        return l1, l1, l2_squared
 
     def exact(self, counter: Counter) -> NDArray[np.int64]:
         return self.total(*counter.observed(self.clique))
@@ -293,9 +303,3 @@ def claims(
         raise ValueError("Every column of a question needs a size.")
     pairs = zip(columns, codes, strict=True)
     return [ClaimedCodes(name, number, or_missing) for name, number in pairs]
-
-
-def alike(change: int, document: Mapping[str, Any]) -> Bounds:
-    """Return the bounds if each of `length` entries can change by `change` at once."""
-    length = whole(document, "length")
-    return change, change * length, change**2 * length

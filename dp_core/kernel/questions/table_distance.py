@@ -1,4 +1,4 @@
-"""Distance of tables from public tables; adaptive methods choose tables to measure by it."""
+"""Distance of tables from public tables, as scores for a choice or as a measure of accuracy."""
 
 from __future__ import annotations
 
@@ -84,6 +84,76 @@ class TableDistance(TableScores):
             for clique, answer, weight, offset in zip(
                 self.cliques, self.answers, self.weights, self.offsets, strict=True
             )
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableChecks(TableScores):
+    """L1 distance between each table of counts and public reference counts, in records.
+
+    Entry r is the sum over cells of |count - references[r]|. If both tables have equally many
+    records, it is twice the number of records that must change their cell to make them equal.
+
+    Attributes:
+        cliques: Columns of each table.
+        references: Public reference counts, each with its clique's shape; whole, not negative.
+        shares: Shares of a unit in which the references are counted; 1 (the default) for records.
+            Tables of one member or of pairs have fractions of households, so that of linked tables
+            the sets are counted in shares, too.
+    """
+
+    NAME: ClassVar[str] = "table-checks"
+    IN_SHARES: ClassVar[bool] = True
+    STATED: ClassVar[tuple[str, ...]] = ("tables",)
+
+    cliques: tuple[Clique, ...]
+    references: tuple[NDArray[np.int64], ...]
+    shares: int = 1
+
+    def __post_init__(self) -> None:
+        if len(self.cliques) != len(self.references) or not self.cliques:
+            raise ValueError("Every checked table needs reference counts, and at least one table.")
+        if any((each < 0).any() for each in self.references):
+            raise ValueError("Reference counts are at least 0.")
+
+    @property
+    def length(self) -> int:
+        return len(self.cliques)
+
+    @property
+    def tables(self) -> list[list[str]]:
+        """Columns of each table, as a receipt states them."""
+        return [*map(list, self.cliques)]
+
+    @classmethod
+    def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:  # noqa: ARG003
+        """1, and 2 under replace-one: that of `TableDistance` of weight 1 in whole records."""
+        return 1 if neighbours == "add-remove" else 2
+
+    @classmethod
+    def entries(cls, stated: Mapping[str, Any]) -> int:
+        tables = stated["tables"]
+        # privacy: the sensitivity grows with the number of tables, and an empty list has none.
+        if type(tables) is not list or not tables or not all(type(t) is list for t in tables):
+            raise ValueError("Checked tables must be a non-empty list of lists of columns.")
+        return len(tables)
+
+    def in_shares(self, shares: int) -> Self:
+        """Return the distances in shares: the references must be in shares already.
+
+        Raises:
+            ValueError: if they are in other units.
+        """
+        if self.shares != shares:
+            raise ValueError(
+                f"Reference counts must be in units of 1/{shares} of a record, not 1/{self.shares}."
+            )
+        return self
+
+    def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
+        return saturated(
+            _distance(counts[clique].counts, reference, 1)
+            for clique, reference in zip(self.cliques, self.references, strict=True)
         )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from importlib import import_module
 from typing import Any, TypeVar
 
 from dp_core.kernel import extensions
@@ -10,60 +12,29 @@ from dp_core.kernel.cost.sensitivity import Bounds, in_shares, of_unit
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.errors import BadInput
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.questions import descriptions
-from dp_core.kernel.questions.limited_sums import LimitedSums
-from dp_core.kernel.questions.linear_questions import (
-    BinnedCounts,
-    BoxCounts,
-    CellCounts,
-    CellSums,
-    CosineSums,
-    Interaction,
-    KernelCounts,
-    MiddleProducts,
-)
+from dp_core.kernel.questions import STATISTICS, descriptions
+from dp_core.kernel.questions.linear_questions import MiddleProducts
 from dp_core.kernel.questions.products import Products
-from dp_core.kernel.questions.query_scores import QueryCounts, QueryDistance, SignedQueries
-from dp_core.kernel.questions.regressions.gradients import ClassGradient, NumberGradient
-from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
+from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.statistic import Statistic, Sum, check_codes
-from dp_core.kernel.questions.table_checks import TableChecks
-from dp_core.kernel.questions.table_distance import TableDistance
 
-_SUMS: Mapping[str, type[Sum]] = {
-    kind.NAME: kind
-    for kind in (
-        CellCounts,
-        CellSums,
-        LimitedSums,
-        Products,
-        ClassGradient,
-        NumberGradient,
-        SecondMoments,
-        Scores,
-        BinnedCounts,
-        BoxCounts,
-        KernelCounts,
-        Interaction,
-        CosineSums,
-    )
-}
 _CORE: Mapping[str, type[Statistic]] = {
-    **{
-        kind.NAME: kind
-        for kind in (QueryCounts, QueryDistance, TableDistance, TableChecks, SignedQueries)
-    },
-    **_SUMS,
+    name: getattr(import_module(f"dp_core.kernel.questions.{module}"), kind)
+    for name, (module, kind) in STATISTICS.items()
 }
-SUMS = frozenset({*_SUMS, *extensions.SUMS})
+SUMS = extensions.SUMS | {name for name, kind in _CORE.items() if issubclass(kind, Sum)}
 """Names of the vetted sums over records."""
 
 VETTED = frozenset({*_CORE, *extensions.EXTENSIONS} - extensions.DRAWN)
 """Names of all statistics whose sensitivity is proven in the kernel."""
 
 
-def kind_of(name: object) -> type[Statistic]:
-    """Return the statistic of a name; the file of an extension is loaded now.
+def kind_of(name: object, about: object = None) -> type[Statistic]:
+    """Return the class of a statistic; the file of an extension is loaded now.
+
+    Args:
+        name: Its name.
+        about: Its field `about`; None (the default) if it has none.
 
     Raises:
         ValueError: if no statistic of that name is vetted.
@@ -71,6 +42,9 @@ def kind_of(name: object) -> type[Statistic]:
     # privacy: a text of another type could claim to equal two names.
     if type(name) is not str or name not in VETTED:
         raise ValueError(f"No statistic of the name {name!r:.40} has a proven sensitivity.")
+    # Products about the middle are linear, and have a proof of their own.
+    if name == Products.NAME and about == "middle":
+        return MiddleProducts
     found: type[Statistic] = _CORE[name] if name in _CORE else extensions.extension(name)
     return found
 
@@ -78,17 +52,13 @@ def kind_of(name: object) -> type[Statistic]:
 def kind_of_question(name: object, about: object = None) -> type[Any]:
     """Return the class of a question that a request may hold: a statistic, or one that is drawn.
 
-    Args:
-        name: Name of the question.
-        about: Its field `about`; None (the default) if it has none.
-
     Raises:
         ValueError: if no question of that name is on the list.
     """
     if type(name) is str and name in extensions.DRAWN:
         drawn: type[Any] = extensions.extension(name)
         return drawn
-    return _kind(name, about)
+    return kind_of(name, about)
 
 
 Asked = TypeVar("Asked", bound=Statistic)
@@ -107,17 +77,11 @@ def rebuilt(kind: type[Asked], question: Statistic) -> Asked:
     """
     # privacy: a sensitivity is believed only if it is proven. The object of a method could claim
     # any, count something else, or change after it was charged.
-    own = _kind(question.NAME, getattr(question, "about", None))
+    own = kind_of(question.NAME, getattr(question, "about", None))
     found = descriptions.rebuilt(own, question).of_size()
     if not isinstance(found, kind):
         raise ValueError(f"The statistic {found.NAME!r} is no {kind.__name__}.")
     return found
-
-
-def _kind(name: object, about: object) -> type[Statistic]:
-    kind = kind_of(name)
-    # Products about the middle are linear, and have a proof of their own.
-    return MiddleProducts if kind is Products and about == "middle" else kind
 
 
 def bounds(statistic: Statistic, relation: Relation) -> Bounds:
@@ -130,14 +94,7 @@ def bounds(statistic: Statistic, relation: Relation) -> Bounds:
         BadInput: if its sensitivity is proven for a public number of rows only, and that is not
             public.
     """
-    return of_unit(
-        relation,
-        lambda rows: (
-            statistic.largest_change(rows),
-            statistic.l1(rows),
-            statistic.l2_squared(rows),
-        ),
-    )
+    return of_unit(relation, statistic.of_row)
 
 
 def asked_in_shares(statistic: Asked, relation: Relation) -> Asked:
@@ -178,12 +135,12 @@ def required(
             of other columns or codes.
         BadInput: see `bounds` and `asked_in_shares`.
     """
-    kind = _kind(document["name"], document.get("about"))
+    kind = kind_of(document["name"], document.get("about"))
     _check_in_shares(kind, relation)
     # Receipts of the others describe only what decides their sensitivity.
     if domain is not None and issubclass(kind, (Sum, QueryCounts)):
         check_codes(kind.read(document), domain)
-    return in_shares(relation, of_unit(relation, lambda rows: kind.required(document, rows)))
+    return in_shares(relation, of_unit(relation, partial(kind.required, document)))
 
 
 def sum_from_json(document: Mapping[str, Any]) -> Sum:
@@ -195,7 +152,7 @@ def sum_from_json(document: Mapping[str, Any]) -> Sum:
     Raises:
         ValueError: or another error of `GARBAGE`, if it describes no sum on the list.
     """
-    found = _kind(document["name"], document.get("about")).read(document)
+    found = kind_of(document["name"], document.get("about")).read(document)
     if not isinstance(found, Sum):
         raise ValueError(f"The statistic {found.NAME!r} is no sum over records.")
     return found

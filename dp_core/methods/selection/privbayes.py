@@ -21,8 +21,8 @@ import numpy as np
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.extensions.f_score import FScore
+from dp_core.kernel.extensions.indif import RScore
 from dp_core.kernel.extensions.mutual_information import MutualInformation
-from dp_core.kernel.extensions.r_score import RScore
 from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.kernel.questions.statistic import TableStatistic
 from dp_core.methods.method_inputs import MethodInputs

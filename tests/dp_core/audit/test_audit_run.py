@@ -141,15 +141,29 @@ def test_a_preset_with_another_option_is_another_release(monkeypatch):
 
 # -- planted faults
 
+L1, L2_SQUARED = 1, 2
 
-def half(kind, name):
-    """Return a patch by which a statistic claims half of a bound."""
-    right = getattr(kind, name)
 
-    def plant(patch):
-        patch.setattr(kind, name, lambda self, by: max(1, right(self, by) // 2))
+def half(kind, which):
+    """Return a patch by which a statistic claims half of a bound: a place in `Bounds`."""
+    right = kind.of_row
 
-    return plant
+    def too_little(self, by):
+        found = [*right(self, by)]
+        found[which] = max(1, found[which] // 2)
+        return tuple(found)
+
+    return lambda patch: patch.setattr(kind, "of_row", too_little)
+
+
+def half_of_the_change(kind):
+    """Return a patch by which a score claims that its entries change by half."""
+    right = kind.change
+
+    def too_little(stated, by):
+        return max(1, right(stated, by) // 2)
+
+    return lambda patch: patch.setattr(kind, "change", too_little)
 
 
 def forget_the_person(patch):
@@ -256,33 +270,33 @@ def identify_persons_by_their_stored_text(patch):
 
 FAULTS = {
     "half of a squared L2 norm": (
-        half(CellSums, "l2_squared"),
+        half(CellSums, L2_SQUARED),
         "modips",
         ROWS[1:] * 8,
         "cell-sums",
     ),
-    "half of an L1 norm": (half(CellSums, "l1"), "modips", ROWS[1:] * 8, "cell-sums"),
+    "half of an L1 norm": (half(CellSums, L1), "modips", ROWS[1:] * 8, "cell-sums"),
     "half of a gradient": (
-        half(ClassGradient, "l2_squared"),
+        half(ClassGradient, L2_SQUARED),
         "sequential-regression",
         ROWS,
         "class-gradient",
     ),
     "half of the length limit": (
-        half(SecondMoments, "l2_squared"),
+        half(SecondMoments, L2_SQUARED),
         "declared analyses",
         ROWS,
         "second-moments",
     ),
     "half of the reach of a sum": (
-        half(LimitedSums, "l2_squared"),
+        half(LimitedSums, L2_SQUARED),
         "declared statistics",
         ROWS,
         "limited-sums",
     ),
-    "half of the change of a score": (half(InDif, "largest_change"), "privsyn", ROWS, "indif"),
+    "half of the change of a score": (half_of_the_change(InDif), "privsyn", ROWS, "indif"),
     "half of the change of a choice": (
-        half(TableDistance, "largest_change"),
+        half_of_the_change(TableDistance),
         "aim",
         ROWS[1:],
         "table-distance",
@@ -320,7 +334,7 @@ FAULTS = {
         "table-distance (private choice",
     ),
     "half of the change of a score of pair rows": (
-        half(InDif, "largest_change"),
+        half_of_the_change(InDif),
         "linked tables",
         HOUSEHOLDS[:1] * 4,
         "indif",
@@ -443,7 +457,7 @@ def test_a_record_that_depends_on_another_person_is_found(plant, monkeypatch):
 
 
 def test_half_of_the_change_of_the_distances_of_pairs_is_too_small(monkeypatch):
-    half(TableDistance, "largest_change")(monkeypatch)
+    half_of_the_change(TableDistance)(monkeypatch)
     monkeypatch.setattr(kernel_module, "require_calibrated", lambda *_: None)
     findings = audit("full", chosen=named("auto"), units=ROWS[:1])
     assert [sentence for sentence in findings.violations if "select: distances" in sentence]

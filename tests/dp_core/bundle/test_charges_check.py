@@ -16,7 +16,7 @@ from dp_core.bundle.verification.statement_check import check_guarantee
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import A_ROW, document_hash
-from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent, drawn_cells_asks
+from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, drawn_asks
 from dp_core.kernel.extensions.thresholds import StabilityEvent, sparse_asks
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
@@ -40,7 +40,12 @@ SCALE, LARGE = Fraction(1000), Fraction(10**9)
 THRESHOLD = StabilityEvent(SCALE, 1, 20_000)
 CELLS = sparse_asks(Domain(("sex", "age"), (2, 3)), 100)
 RECORDS = drawn_asks([["sex"], ["age", "sex"], ["born", "age"]], 1000, 20)
-URN = drawn_cells_asks(["sex", "age"], [None, (0, 3, 5)], 1000)
+URN = {
+    "name": "drawn-cells",
+    "columns": ["sex", "age"],
+    "edges": [None, [0, 3, 5]],
+    "records": 1000,
+}
 SCORES = {"name": "indif", "length": 3}
 SUM = CellSums(column="height", positions=5).to_json()
 

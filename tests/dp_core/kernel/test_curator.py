@@ -25,8 +25,7 @@ from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.linear_questions import CellSums
 from dp_core.kernel.questions.query_scores import QueryDistance, SignedQueries
-from dp_core.kernel.questions.table_checks import TableChecks
-from dp_core.kernel.questions.table_distance import TableDistance
+from dp_core.kernel.questions.table_distance import TableChecks, TableDistance
 from dp_core.kernel.requests import Tables
 from tests.conftest import DatasetCounter
 

@@ -26,11 +26,10 @@ from dp_core.kernel.document import ProtectedUnit
 from dp_core.kernel.extensions.cosine_tails import CosineTails
 from dp_core.kernel.extensions.cuts import CutDeviations
 from dp_core.kernel.extensions.f_score import FScore
-from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.extensions.indif import InDif, RScore
 from dp_core.kernel.extensions.minimisers import ClassMinimiser
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.quantile import Quantile
-from dp_core.kernel.extensions.r_score import RScore
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
@@ -52,8 +51,7 @@ from dp_core.kernel.questions.query_scores import QueryCounts, QueryDistance, Si
 from dp_core.kernel.questions.regressions.features import Features, Levels, Number
 from dp_core.kernel.questions.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
-from dp_core.kernel.questions.table_checks import TableChecks
-from dp_core.kernel.questions.table_distance import TableDistance
+from dp_core.kernel.questions.table_distance import TableChecks, TableDistance
 from dp_core.kernel.questions.vetted import VETTED, asked_in_shares, bounds, required
 from dp_core.methods.drawn_answers import draw_cells, draw_records, threshold_table
 from dp_core.metrics.quality_figures import charged_figure

@@ -198,7 +198,9 @@ def test_the_name_of_a_drawn_question_is_read_once(curator):
     ],
 )
 def test_a_draw_that_could_fail_for_some_values_is_refused_before_its_charge(curator, question):
-    with pytest.raises(ValueError, match=r"order|repeat|ascend|argument|at least 1 cell"):
+    with pytest.raises(
+        ValueError, match=r"order|repeat|ascend|argument|needs a size|at least 1 cell"
+    ):
         drawn(curator, question)
     assert curator._kernel._session.charges == []
 

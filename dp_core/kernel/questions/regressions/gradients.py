@@ -10,6 +10,8 @@ no stopping rule, no convexity, no exact minimiser is needed.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -33,8 +35,37 @@ LARGEST_COEFFICIENT = COEFFICIENT << 10
 PROBABILITY = 1 << 16
 """The number 1 in the unit of probabilities."""
 
+_MOST_CELLS = 1 << 12  # cells whose vectors are in memory at the same time
+_MOST_IN_MEMORY = 1 << 20  # entries of these vectors together
 _FAR = 22 * ONE  # e^-22 is 0 in the unit of probabilities
 _WEIGHT_BITS = 34
+
+
+class SumOfVectors(Sum):
+    """A sum of vectors of whole numbers: a record's depends on its own codes alone."""
+
+    __slots__ = ()
+
+    IN_SHARES: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def reach(self) -> int:
+        """Bound on the absolute value of an entry of a record's vector."""
+
+    @abstractmethod
+    def vectors(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Return what a record of each cell adds, shape (cells, length)."""
+
+    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        # The check makes an overflow impossible: larger sums use Python's integers, slowly.
+        kind = np.dtype(np.int64 if self.reach * int(counts.sum()) < MOST else object)
+        found = np.zeros(self.length, dtype=kind)
+        step = max(1, min(_MOST_CELLS, _MOST_IN_MEMORY // self.length))
+        for start in range(0, len(cells), step):
+            some = slice(start, start + step)
+            found = found + counts[some].astype(kind) @ self.vectors(cells[some]).astype(kind)
+        return cut(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +86,7 @@ class OfClasses(Sum):
     features: Features
 
     def __post_init__(self) -> None:
-        if self.column in self.features.names:
-            raise ValueError("A column cannot predict itself.")
+        check_outcome(self.column, self.features)
         if self.classes < 2 or self.missing_from < 0 or (self.missing_from and self.classes != 2):
             raise ValueError("There must be at least two classes, and exactly two for missing.")
 
@@ -80,7 +110,7 @@ class OfClasses(Sum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassGradient(OfClasses):
+class ClassGradient(OfClasses, SumOfVectors):
     """The gradient of the multinomial logistic loss: sum of (p_k - [y = k]) x, k from the second.
 
     Of two classes it is the logistic loss. x are the features, p the probabilities of the classes
@@ -94,19 +124,22 @@ class ClassGradient(OfClasses):
     """
 
     NAME: ClassVar[str] = "class-gradient"
-    IN_SHARES: ClassVar[bool] = True
 
     at: tuple[int, ...]
 
     def __post_init__(self) -> None:
         OfClasses.__post_init__(self)
-        _check(self.column, self.features, self.at, self.length)
+        check_coefficients(self.at, self.length)
 
-    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    @property
+    def reach(self) -> int:
+        return PROBABILITY * ONE
+
+    def vectors(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         matrix = self.features.matrix(cells[:, :-1])
         residual = probabilities(matrix, self.at, self.classes)[:, 1:]
         residual -= PROBABILITY * (self.codes(cells[:, -1])[:, None] == np.arange(1, self.classes))
-        return _weighted(residual, matrix, counts)
+        return outer(residual, matrix, self.length)
 
     def _residual(self) -> tuple[int, int]:
         """Return bounds on a record's residual: its L1 norm, and its squared L2 norm."""
@@ -119,33 +152,24 @@ class ClassGradient(OfClasses):
             )
         return (unit, unit**2) if classes == 2 else (2 * unit, 2 * unit**2)
 
-    def l1(self, neighbours: Neighbours) -> int:
-        """Return c (1 + p) Q ONE under add-remove, twice that under replace-one.
+    def norms(self, neighbours: Neighbours) -> tuple[int, int]:
+        """Return c (1 + p) Q ONE and c (1 + p) (Q ONE)^2 under add-remove.
 
-        A record adds the outer product of r and x, whose L1 norm is |r|_1 |x|_1, and |x|_1 is at
-        most 1 + p. In units of 1/Q, r_k = p_k - Q [y = k], k from the second class on. First
-        class: |r|_1 = sum p_k <= Q. Class y: |r|_1 = (Q - p_y) + sum of the others <= 2 (Q - p_y)
-        <= 2 Q; of two classes there are no others: Q. So c is 1 for two classes and 2 for more. At
-        coefficients 0 every p_k is floor(Q/K), and both are known: half of Q for two classes.
-
-        To replace a record is to take one away and to add one.
+        A record adds the outer product of r and x, whose norms are |r|_1 |x|_1 and |r|_2 |x|_2, and
+        |x|_1 and |x|_2^2 are at most 1 + p. In units of 1/Q, r_k = p_k - Q [y = k], k from the
+        second class on. First class: |r|_1 = sum p_k <= Q, and the sum of p_k^2 is at most the
+        square of the sum, Q^2. Class y: |r|_1 = (Q - p_y) + sum of the others <= 2 (Q - p_y) <=
+        2 Q, and |r|_2^2 is (Q - p_y)^2 and at most (Q - p_y)^2 of the others, 2 Q^2; of two classes
+        there are no others: Q and Q^2. So c is 1 for two classes and 2 for more. At coefficients 0
+        every p_k is floor(Q/K), and both are known: half of Q for two classes.
         """
-        own = self._residual()[0] * self.features.norm * ONE
-        return own if neighbours == "add-remove" else 2 * own
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return c (1 + p) (Q ONE)^2 under add-remove, four times that under replace-one.
-
-        |r|_2 |x|_2, squared, with |x|_2^2 <= 1 + p. First class: the sum of p_k^2 is at most the
-        square of the sum, Q^2. Class y: (Q - p_y)^2 and at most (Q - p_y)^2 of the others, 2 Q^2;
-        of two classes Q^2. At coefficients 0: see `l1`.
-        """
-        own = self._residual()[1] * self.features.norm * ONE**2
-        return own if neighbours == "add-remove" else 4 * own
+        l1, l2_squared = self._residual()
+        norm = self.features.norm
+        return once_or_twice(l1 * norm * ONE, l2_squared * norm * ONE**2, neighbours)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NumberGradient(Sum):
+class NumberGradient(SumOfVectors):
     """The gradient of half the squared error: sum of r x, r = x'b - y; and its size, 2 r^2 - 1.
 
     r is cut to [-1, 1] (so that far from the data it is Huber's loss); at coefficients 0 it is -y,
@@ -161,14 +185,14 @@ class NumberGradient(Sum):
     """
 
     NAME: ClassVar[str] = "number-gradient"
-    IN_SHARES: ClassVar[bool] = True
 
     target: Number
     features: Features
     at: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        _check(self.target.name, self.features, self.at, self.features.width)
+        check_outcome(self.target.name, self.features)
+        check_coefficients(self.at, self.features.width)
 
     @property
     def length(self) -> int:
@@ -178,35 +202,27 @@ class NumberGradient(Sum):
     def clique(self) -> Clique:
         return (*self.features.names, self.target.name)
 
-    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    @property
+    def reach(self) -> int:
+        return ONE**2
+
+    def vectors(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         there = cells[:, -1] < self.target.positions
-        cells, counts = cells[there], counts[there]
         matrix = self.features.matrix(cells[:, :-1])
-        residual = linear(matrix, self.at)[:, 0] - self.target.scaled(cells[:, -1])
+        residual = linear(matrix, self.at) - self.target.scaled(cells[:, -1])[:, None]
         # privacy: no residual is above 1, whatever the coefficients are.
         residual = np.clip(residual, -ONE, ONE)
-        size = (2 * residual**2 - ONE**2)[:, None]
-        ones = np.ones((len(cells), 1), dtype=np.int64)
-        return np.concatenate(
-            [_weighted(residual[:, None], matrix, counts), _weighted(size, ones, counts)]
-        )
+        size = 2 * residual**2 - ONE**2
+        return np.hstack([residual * matrix, size]) * there[:, None]
 
-    def l1(self, neighbours: Neighbours) -> int:
-        """Return (2 + p) ONE^2 under add-remove, twice that under replace-one.
+    def norms(self, neighbours: Neighbours) -> tuple[int, int]:
+        """Return (2 + p) ONE^2 and (2 + p) ONE^4 under add-remove.
 
-        |r| |x|_1 + |2 r^2 - 1| with |r| <= 1 and |x|_1 <= 1 + p: at most (1 + p) + 1. To replace a
-        record is to take one away and to add one.
+        |r| |x|_1 + |2 r^2 - 1| with |r| <= 1 and |x|_1 <= 1 + p: at most (1 + p) + 1. So is
+        r^2 |x|_2^2 + (2 r^2 - 1)^2 with r^2 <= 1 and |x|_2^2 <= 1 + p.
         """
-        own = (self.features.norm + 1) * ONE**2
-        return own if neighbours == "add-remove" else 2 * own
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return (2 + p) ONE^4 under add-remove, four times that under replace-one.
-
-        r^2 |x|_2^2 + (2 r^2 - 1)^2 with r^2 <= 1 and |x|_2^2 <= 1 + p: at most (1 + p) + 1.
-        """
-        own = (self.features.norm + 1) * ONE**4
-        return own if neighbours == "add-remove" else 4 * own
+        own = self.features.norm + 1
+        return once_or_twice(own * ONE**2, own * ONE**4, neighbours)
 
     def claimed_codes(self) -> list[ClaimedCodes]:
         return [self.target.claimed_codes(), *self.features.claimed_codes()]
@@ -256,26 +272,28 @@ def _exponentials() -> NDArray[np.int64]:
     return frozen(np.array(found, dtype=np.int64))
 
 
-def _weighted(
-    residual: NDArray[np.int64], matrix: NDArray[np.int64], counts: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the sum of the outer products times counts, flattened, exactly; cut at 2^62.
+def outer(residual: NDArray[np.int64], matrix: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    """Return the outer product of each record's residuals and features, in `length` entries."""
+    return (residual[:, :, None] * matrix[:, None, :]).reshape(len(matrix), length)
 
-    Privacy:
-        A result that does not fit is cut, which never moves two numbers apart.
+
+def once_or_twice(l1: int, l2_squared: int, neighbours: Neighbours) -> tuple[int, int]:
+    """Return the bounds on what one row changes, from those on the norms of a record's vector.
+
+    To replace a record is to take one away and to add one: twice the norms.
     """
-    reach = int(np.abs(residual).max(initial=0)) * int(np.abs(matrix).max(initial=0))
-    # The check makes an overflow impossible: larger sums use Python's integers, which are slower.
-    kind = np.dtype(np.int64) if reach * int(counts.sum()) < MOST else np.dtype(object)
-    sums = (residual.astype(kind) * counts.astype(kind)[:, None]).T @ matrix.astype(kind)
-    return cut(np.asarray(sums).reshape(-1))
+    return (l1, l2_squared) if neighbours == "add-remove" else (2 * l1, 4 * l2_squared)
 
 
-def _check(column: str, features: Features, at: tuple[int, ...], length: int) -> None:
-    """Raise ValueError unless coefficients fit the features, and the target is none of them."""
+def check_outcome(column: str, features: Features) -> None:
+    """Raise ValueError if the outcome is one of the predictors."""
     if column in features.names:
         raise ValueError("A column cannot predict itself.")
-    if len(at) != length:
-        raise ValueError(f"There must be {length} coefficients, not {len(at)}.")
-    if any(abs(each) > LARGEST_COEFFICIENT for each in at):
+
+
+def check_coefficients(coefficients: Sequence[int], length: int) -> None:
+    """Raise ValueError unless there are so many coefficients, and none is too large."""
+    if len(coefficients) != length:
+        raise ValueError(f"There must be {length} coefficients, not {len(coefficients)}.")
+    if any(abs(each) > LARGEST_COEFFICIENT for each in coefficients):
         raise ValueError(f"A coefficient must be at most {LARGEST_COEFFICIENT // COEFFICIENT}.")

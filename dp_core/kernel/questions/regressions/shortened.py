@@ -11,7 +11,6 @@ Records that lack a value in one of the columns add 0.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from math import isqrt
 from typing import Any, ClassVar
@@ -19,19 +18,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number
 from dp_core.kernel.questions.regressions.gradients import (
     COEFFICIENT,
-    LARGEST_COEFFICIENT,
     PROBABILITY,
+    SumOfVectors,
+    check_coefficients,
+    check_outcome,
     linear,
+    once_or_twice,
+    outer,
     probabilities,
 )
-from dp_core.kernel.questions.statistic import ClaimedCodes, Sum
-from dp_core.kernel.questions.whole_numbers import MOST, cut
+from dp_core.kernel.questions.statistic import ClaimedCodes
 
 UNIT = 1 << 10
 """The number 1 in the unit of transformed predictors."""
@@ -45,15 +46,11 @@ MOST_ENTRIES = MOST_PREDICTORS * (MOST_PREDICTORS + 1) // 2
 _LARGEST_PREDICTOR = (1 << 15) - 1  # 32 in units of 1/UNIT
 _LARGEST_RESIDUAL = (1 << 18) - 1  # 64 in units of 1/ONE
 _TWICE = 181  # 181/128 is just below the square root of 2
-_MOST_CELLS = 1 << 12  # cells whose vectors are in memory at the same time
-_MOST_IN_MEMORY = 1 << 20  # entries of these vectors together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OfPredictors(Sum):
+class _OfPredictors(SumOfVectors):
     """A sum of vectors of transformed predictors, each cut to a length."""
-
-    IN_SHARES: ClassVar[bool] = True
 
     features: Features
     transform: tuple[int, ...]
@@ -68,29 +65,44 @@ class _OfPredictors(Sum):
         predictors, left = divmod(len(self.transform), width)
         if left or not 1 <= predictors <= MOST_PREDICTORS or width > MOST_PREDICTORS:
             raise ValueError(f"The transform is a matrix of at most {MOST_PREDICTORS} columns.")
-        if not _allowed(self.transform):
-            most = LARGEST_COEFFICIENT // COEFFICIENT
-            raise ValueError(f"An entry of the transform must be at most {most}.")
+        check_coefficients(self.transform, len(self.transform))
 
     @property
     def predictors(self) -> int:
         """Number of transformed predictors."""
         return len(self.transform) // self.features.width
 
-    def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        # Sums that might overflow use Python's integers, which are slower.
-        fits = self.length_limit * int(counts.sum()) < MOST
-        kind = np.dtype(np.int64) if fits else np.dtype(object)
-        found = np.zeros(self.length, dtype=kind)
-        step = min(_MOST_CELLS, _MOST_IN_MEMORY // self.length)
-        for start in range(0, len(cells), step):
-            own = self.vectors(cells[start : start + step]).astype(kind)
-            found = found + own.T @ counts[start : start + step].astype(kind)
-        return cut(found)
+    @property
+    def reach(self) -> int:
+        return self.length_limit
 
-    @abstractmethod
-    def vectors(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """Return what a record of each cell adds, shape (cells, length)."""
+    def transformed(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Return the transformed predictors of cells; 0 for one that lacks a predictor's value."""
+        sizes = np.array([_codes(each) for each in self.features.all], dtype=np.int64)
+        there = np.all(cells.astype(np.int64) < sizes, axis=1, keepdims=True)
+        return np.asarray(transformed(self.features, cells, self.transform) * there)
+
+    def norms(self, neighbours: Neighbours) -> tuple[int, int]:
+        """Return sqrt(K s), rounded up, for K entries, and s = `furthest`.
+
+        A vector of K entries and length L has an L1 norm of at most L sqrt(K).
+        """
+        furthest = self.furthest(neighbours)
+        return _root_of(furthest * self.length), furthest
+
+    def furthest(self, neighbours: Neighbours) -> int:
+        """Return the square of the limit under add-remove, four times that under replace-one.
+
+        A record's vector is at most as long as the limit, because `_shortened` cuts it.
+        """
+        return once_or_twice(0, self.length_limit**2, neighbours)[1]
+
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        return [ClaimedCodes(each.name, _codes(each), or_missing=True) for each in self._columns]
+
+    @property
+    def _columns(self) -> tuple[Number | Levels, ...]:
+        return self.features.all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +131,7 @@ class SecondMoments(_OfPredictors):
 
     def vectors(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """Return what a record of each cell adds, shape (cells, length)."""
-        there = _complete(self.features, cells)
-        w = transformed(self.features, cells, self.transform) * there[:, None]
+        w = self.transformed(cells)
         one, other = np.triu_indices(self.predictors)
         products = w[:, one] * w[:, other]
         off = one != other
@@ -129,17 +140,8 @@ class SecondMoments(_OfPredictors):
         # privacy: (181/128)^2 < 2, so the length is at most that of the matrix w w', which is w'w.
         return _shortened(products, (w**2).sum(axis=1), self.length_limit)
 
-    def l1(self, neighbours: Neighbours) -> int:
-        """Return the root of the number of entries times the squared L2 sensitivity, rounded up.
-
-        A vector of K entries and length L has an L1 norm of at most L sqrt(K).
-        """
-        return _l1(_of_moments(self.length_limit, self.length, neighbours), self.length)
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
+    def furthest(self, neighbours: Neighbours) -> int:
         """Return C^2 under add-remove, with the limit C, and 2 C^2 + 8 C sqrt(K) under replace-one.
-
-        A record's vector is at most as long as the limit, because `_shortened` cuts it.
 
         To replace a record is to take its vector a away and to add another, b: |a - b|^2 = |a|^2 +
         |b|^2 - 2 a'b. Let u and v be the vectors before rounding, of the predictors w and z. With f
@@ -148,10 +150,10 @@ class SecondMoments(_OfPredictors):
         so |a - u| and |b - v| are below 2 sqrt(K), for K entries. So a'b = u'v + (a - u)'v +
         a'(b - v) >= -4 C sqrt(K). `sqrt(K)` is rounded up. 4 C^2 always holds, if it is smaller.
         """
-        return _of_moments(self.length_limit, self.length, neighbours)
-
-    def claimed_codes(self) -> list[ClaimedCodes]:
-        return _claimed(self.features)
+        most = _OfPredictors.furthest(self, neighbours)
+        if neighbours == "add-remove":
+            return most
+        return min(most, 2 * self.length_limit**2 + 8 * self.length_limit * _root_of(self.length))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,8 +182,7 @@ class Scores(_OfPredictors):
 
     def __post_init__(self) -> None:
         _OfPredictors.__post_init__(self)
-        if self.outcome.name in self.features.names:
-            raise ValueError("A column cannot predict itself.")
+        check_outcome(self.outcome.name, self.features)
         if isinstance(self.outcome, Number):
             if self.outcome.missing:
                 raise ValueError("Records without an outcome add 0; its `missing` must be false.")
@@ -189,10 +190,7 @@ class Scores(_OfPredictors):
             raise ValueError(f"An outcome of levels has 2 to {MOST_PREDICTORS} levels.")
         if self.length > MOST_ENTRIES:
             raise ValueError(f"There must be at most {MOST_ENTRIES:,} entries.")
-        if len(self.at) != self.residuals * self.features.width:
-            raise ValueError(f"There must be {self.residuals * self.features.width} coefficients.")
-        if not _allowed(self.at):
-            raise ValueError(f"A coefficient must be at most {LARGEST_COEFFICIENT // COEFFICIENT}.")
+        check_coefficients(self.at, self.residuals * self.features.width)
 
     @property
     def residuals(self) -> int:
@@ -221,15 +219,12 @@ class Scores(_OfPredictors):
             cells: Codes, shape (cells, columns), in the clique's order.
             residual: Residuals in units of 1/`ONE`, shape (cells, residuals).
         """
-        last = np.asarray(cells[:, -1] < _codes(self.outcome))
-        there = _complete(self.features, cells[:, :-1]) & last
-        w = transformed(self.features, cells[:, :-1], self.transform) * there[:, None]
+        w = self.transformed(cells[:, :-1]) * (cells[:, -1] < _codes(self.outcome))[:, None]
         # privacy: in 64 bits, because squares of narrower integers overflow.
         residual = np.clip(residual.astype(np.int64), -_LARGEST_RESIDUAL, _LARGEST_RESIDUAL)
-        products = (residual[:, :, None] * w[:, None, :]).reshape(len(cells), self.length)
         # privacy: each factor is rounded up, so their product is at least the vector's length.
         lengths = _root_above((residual**2).sum(axis=1)) * _root_above((w**2).sum(axis=1))
-        return _shortened(products, lengths, self.length_limit)
+        return _shortened(outer(residual, w, self.length), lengths, self.length_limit)
 
     def residual(
         self, matrix: NDArray[np.int64], codes: NDArray[np.integer[Any]]
@@ -247,23 +242,9 @@ class Scores(_OfPredictors):
         step = PROBABILITY // ONE
         return np.asarray((chances - PROBABILITY * own + step // 2) // step)
 
-    def l1(self, neighbours: Neighbours) -> int:
-        """Return the root of the number of entries times the squared L2 sensitivity, rounded up.
-
-        A vector of K entries and length L has an L1 norm of at most L sqrt(K).
-        """
-        return _l1(_of_scores(self.length_limit, neighbours), self.length)
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return the square of the limit under add-remove, four times that under replace-one.
-
-        A record's vector is at most as long as the limit, because `_shortened` cuts it. To replace
-        a record is to take one away and to add one.
-        """
-        return _of_scores(self.length_limit, neighbours)
-
-    def claimed_codes(self) -> list[ClaimedCodes]:
-        return [*_claimed(Features((self.outcome,))), *_claimed(self.features)]
+    @property
+    def _columns(self) -> tuple[Number | Levels, ...]:
+        return self.outcome, *self.features.all
 
 
 def transformed(
@@ -320,30 +301,6 @@ def _codes(column: Number | Levels) -> int:
     return column.positions if isinstance(column, Number) else column.size
 
 
-def _complete(features: Features, cells: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-    """Return which cells have a value in every column."""
-    sizes = np.array([_codes(each) for each in features.all], dtype=np.int64)
-    return np.asarray((cells.astype(np.int64) < sizes).all(axis=1))
-
-
-def _claimed(features: Features) -> list[ClaimedCodes]:
-    return [ClaimedCodes(each.name, _codes(each), or_missing=True) for each in features.all]
-
-
-def _l1(l2_squared: int, entries: int) -> int:
-    return isqrt(l2_squared * entries - 1) + 1
-
-
-def _of_moments(limit: int, entries: int, neighbours: Neighbours) -> int:
-    if neighbours == "add-remove":
-        return limit**2
-    return min(4 * limit**2, 2 * limit**2 + 8 * limit * (isqrt(entries - 1) + 1))
-
-
-def _of_scores(limit: int, neighbours: Neighbours) -> int:
-    return limit**2 if neighbours == "add-remove" else 4 * limit**2
-
-
-def _allowed(coefficients: tuple[int, ...]) -> bool:
-    """Return whether none is larger than the largest coefficient."""
-    return all(abs(each) <= LARGEST_COEFFICIENT for each in coefficients)
+def _root_of(value: int) -> int:
+    """Return the root of a whole number from 1, rounded up."""
+    return isqrt(value - 1) + 1

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.extensions.indif import RScore
 from dp_core.kernel.extensions.mutual_information import MutualInformation
-from dp_core.kernel.extensions.r_score import RScore
 from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.kernel.questions.statistic import TableStatistic
 from dp_core.methods.method_inputs import MethodInputs

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dp_core.kernel.extensions.indif import InDif
-from dp_core.kernel.extensions.r_score import RScore
+from dp_core.kernel.extensions.indif import InDif, RScore
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.vetted import required
 from tests.dp_core.kernel.questions.neighbours import (

@@ -12,7 +12,7 @@ import pytest
 
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.descriptions import fields_json
-from dp_core.kernel.questions.regressions import shortened
+from dp_core.kernel.questions.regressions import gradients, shortened
 from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number
 from dp_core.kernel.questions.regressions.gradients import (
     COEFFICIENT,
@@ -220,8 +220,8 @@ def test_what_a_record_adds_does_not_depend_on_how_many_are_in_memory(monkeypatc
         counts = np.arange(1, len(rows) + 1, dtype=np.int64)
         whole = sum.total(rows, counts)
         for cells, entries in ((3, 1 << 20), (1 << 12, 2 * sum.length)):
-            monkeypatch.setattr(shortened, "_MOST_CELLS", cells)
-            monkeypatch.setattr(shortened, "_MOST_IN_MEMORY", entries)
+            monkeypatch.setattr(gradients, "_MOST_CELLS", cells)
+            monkeypatch.setattr(gradients, "_MOST_IN_MEMORY", entries)
             assert sum.total(rows, counts).tolist() == whole.tolist()
 
 

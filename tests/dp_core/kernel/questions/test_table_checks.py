@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dp_core.client.noise_scale import sensitivities
 from dp_core.kernel.privacy import Relation
-from dp_core.kernel.questions.table_checks import TableChecks
+from dp_core.kernel.questions.table_distance import TableChecks
 from dp_core.kernel.questions.vetted import rebuilt, required
 from tests.dp_core.kernel.questions.neighbours import (
     RELATIONS,

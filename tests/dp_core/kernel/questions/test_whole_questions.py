@@ -18,15 +18,13 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.extensions.cosine_tails import CosineTails
 from dp_core.kernel.extensions.cuts import CutDeviations
 from dp_core.kernel.extensions.f_score import FScore
-from dp_core.kernel.extensions.indif import InDif
+from dp_core.kernel.extensions.indif import InDif, RScore
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.quantile import Quantile
-from dp_core.kernel.extensions.r_score import RScore
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.questions.counting_queries import Parities
 from dp_core.kernel.questions.query_scores import QueryCounts, QueryDistance, SignedQueries
-from dp_core.kernel.questions.table_checks import TableChecks
-from dp_core.kernel.questions.table_distance import TableDistance
+from dp_core.kernel.questions.table_distance import TableChecks, TableDistance
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 2))
 
