@@ -18,7 +18,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.sparse_cells import unpack
 from dp_core.kernel.extensions.cell_draws import CellDraws
-from dp_core.kernel.extensions.column_draws import ColumnDraws, differing_draws, drawn_asks
+from dp_core.kernel.extensions.column_draws import ColumnDraws, differing_draws
 from dp_core.kernel.extensions.thresholds import ThresholdTable
 from dp_core.kernel.privacy import Stage
 from dp_core.kernel.step_names import step_name, table_step
@@ -181,7 +181,7 @@ def draw_records(
         One event of at most `cost`; see `PerturbedDrawsEvent` and `differing_draws`.
     """
     relation = curator.relation
-    draws = differing_draws(drawn_asks(cliques, records, sweeps), relation)
+    draws = differing_draws(len(cliques), records, sweeps, relation)
     virtual = draws_event(curator.currency, cost, draws, relation.max_rows).scale
     asked = ColumnDraws(tuple(map(tuple, cliques)), records, sweeps, virtual)
     name = step_name(step, replicate, 0)

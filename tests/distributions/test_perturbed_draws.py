@@ -21,7 +21,7 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.extensions import column_draws
-from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, differing_draws, drawn_asks
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, differing_draws
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.mechanisms.grant import Grant, Step
@@ -110,7 +110,7 @@ def neighbours_of(relation):
 def test_whatever_is_drawn_is_as_likely_on_neighbours_as_was_charged(
     monkeypatch, relation, records, sweeps
 ):
-    draws = differing_draws(drawn_asks(CLIQUES, records, sweeps), Relation(relation))
+    draws = differing_draws(len(CLIQUES), records, sweeps, Relation(relation))
     assert draws == records * 2 * min(sweeps, 1 if relation == "add-remove" else 2)
     claim = float(PerturbedDrawsEvent(VIRTUAL, draws).epsilon())
     known, worst = {}, 0.0

@@ -42,7 +42,7 @@ from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.kernel.counting.sparse_cells import sparse_result
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.extensions import SPARSE_TABLE
-from dp_core.kernel.extensions.thresholds import StabilityEvent, sparse_asks
+from dp_core.kernel.extensions.thresholds import StabilityEvent, ThresholdTable
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.event import Event
 from dp_core.kernel.mechanisms.grant import TABLE
@@ -258,8 +258,11 @@ def _is_what_was_asked(item: Measured, charge: Charge) -> bool:
     if table_step(item.clique, item.replicate, item.round) != charge.step:
         return False
     if isinstance(item, SparseTable):
-        kept = isinstance(charge.event, StabilityEvent) and charge.event.threshold == item.threshold
-        return kept and sparse_asks(item.domain, item.capacity) == charge.asks
+        if not isinstance(charge.event, StabilityEvent):
+            return False
+        domain, least = item.domain, charge.event.threshold
+        table = ThresholdTable(domain.columns, item.capacity, charge.event.scale, least)
+        return least == item.threshold and table.asks(domain) == charge.asks
     return charge.asks == TABLE
 
 

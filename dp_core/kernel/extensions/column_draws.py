@@ -131,7 +131,7 @@ class ColumnDraws(DrawnQuestion):
     virtual: Fraction
 
     def event(self, relation: Relation) -> PerturbedDrawsEvent:
-        draws = differing_draws(drawn_asks(self.cliques, self.records, self.sweeps), relation)
+        draws = differing_draws(len(self.cliques), self.records, self.sweeps, relation)
         return PerturbedDrawsEvent(self.virtual, draws, relation.max_rows)
 
     def shape(self, domain: Domain) -> tuple[int, int]:
@@ -143,16 +143,22 @@ class ColumnDraws(DrawnQuestion):
         return self.records, len(self.cliques)
 
     def asks(self, domain: Domain) -> dict[str, object]:  # noqa: ARG002
-        return drawn_asks(self.cliques, self.records, self.sweeps)
+        tables = [*map(list, self.cliques)]
+        return {
+            "name": self.NAME,
+            "tables": tables,
+            "records": self.records,
+            "sweeps": self.sweeps,
+        }
 
     @classmethod
     def covered(cls, asks: Mapping[str, Any], event: Event, relation: Relation) -> bool:
         # privacy: draws are proven private only from counts with virtual records.
-        return (
-            isinstance(event, PerturbedDrawsEvent)
-            and event.draws >= differing_draws(asks, relation)
-            and event.rows >= relation.max_rows
-        )
+        if not isinstance(event, PerturbedDrawsEvent):
+            return False
+        columns, records, sweeps = len(asks["tables"]), asks["records"], asks["sweeps"]
+        draws = differing_draws(columns, records, sweeps, relation)
+        return event.draws >= draws and event.rows >= relation.max_rows
 
     def draw(self, counter: Counter, domain: Domain, grant: Grant) -> NDArray[np.int64]:
         counts = counter.count(self.cliques)
@@ -161,29 +167,17 @@ class ColumnDraws(DrawnQuestion):
         return draw(tables, others, self.sweeps, grant)
 
 
-def drawn_asks(cliques: Sequence[Sequence[str]], records: int, sweeps: int) -> dict[str, object]:
-    """Return `Step.asks` of records that are drawn column by column.
-
-    Args:
-        cliques: For each column its table: the column, then the columns it is drawn conditionally
-            on.
-        records: Number of records.
-        sweeps: Number of times each column of a record is drawn.
-    """
-    tables = [list(clique) for clique in cliques]
-    return {"name": ColumnDraws.NAME, "tables": tables, "records": records, "sweeps": sweeps}
-
-
-def differing_draws(asks: Mapping[str, Any], relation: Relation) -> int:
+def differing_draws(columns: int, records: int, sweeps: int, relation: Relation) -> int:
     """Return a bound on the draws whose probabilities differ between files that differ in one row.
 
     Args:
-        asks: The result of `drawn_asks`, possibly read from an untrusted receipt.
+        columns: Number of columns, each of which has a table.
+        records: Number of records.
+        sweeps: Number of times each column of a record is drawn.
         relation: Neighbouring relation of the release; its `steps` are changes of one row.
 
     Raises:
-        ValueError: if the numbers are not positive integers.
-        LookupError, TypeError: if `asks` has another structure.
+        ValueError: if a number is no positive integer; it may be read from an untrusted receipt.
 
     Privacy:
         Within one record, a column is drawn from the counts at most once for each combination of
@@ -191,9 +185,9 @@ def differing_draws(asks: Mapping[str, Any], relation: Relation) -> int:
         row that is added or removed is in one combination of each column's table. A replaced row
         and its replacement are in at most two.
     """
-    columns = whole({"columns": len(asks["tables"])}, "columns", least=1)
-    sweeps = min(whole(asks, "sweeps", least=1), 2 if "replace-one" in relation.steps else 1)
-    return whole(asks, "records", least=1) * columns * sweeps
+    numbers = {"columns": columns, "records": records, "sweeps": sweeps}
+    columns, records, sweeps = (whole(numbers, name, least=1) for name in numbers)
+    return records * columns * min(sweeps, 2 if "replace-one" in relation.steps else 1)
 
 
 def draw(

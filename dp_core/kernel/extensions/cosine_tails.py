@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.linear_questions import GRID, CosineSums, check_edges, cosines
+from dp_core.kernel.questions.linear_questions import GRID, CosineSums, OfBins, check_edges, cosines
 from dp_core.kernel.questions.statistic import TableScores
 from dp_core.kernel.questions.whole_numbers import MOST, check_work, saturated
 
@@ -38,7 +38,7 @@ def coefficients(counts: NDArray[np.int64]) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CosineTails(TableScores):
+class CosineTails(OfBins, TableScores):
     """Minus the norm of the coefficients that are lost if only k are kept, minus a price.
 
     Entry k - 1 is minus the integer part of the Euclidean norm of the orthonormal coefficients
@@ -67,11 +67,6 @@ class CosineTails(TableScores):
             raise ValueError("A histogram of n bins needs 1 to n prices.")
         if any(not 0 <= price <= MOST for price in self.prices):
             raise ValueError("Prices are whole numbers from 0.")
-
-    @property
-    def bins(self) -> int:
-        """Number of bins."""
-        return len(self.edges) - 1
 
     @property
     def length(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,12 +13,13 @@ from numpy.typing import NDArray
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
+from dp_core.kernel.questions.linear_questions import CosineSums, OfBins, check_edges
 from dp_core.kernel.questions.statistic import TableScores
 from dp_core.kernel.questions.whole_numbers import MOST, saturated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CutDeviations(TableScores):
+class CutDeviations(OfBins, TableScores):
     """Minus the smallest L1 distance of a histogram from one that is constant between cuts.
 
     The bins `low` to `high` - 1 are cut before bin c. The right part becomes one run; the left part
@@ -44,9 +44,7 @@ class CutDeviations(TableScores):
     """
 
     NAME: ClassVar[str] = "cut-deviations"
-    NOT_IN_SHARES: ClassVar[str] = (
-        "Its bounds are for one table of records; measure tables of linked files."
-    )
+    NOT_IN_SHARES: ClassVar[str] = CosineSums.NOT_IN_SHARES
     STATED: ClassVar[tuple[str, ...]] = ("column", "bins", "low", "left", "length")
 
     column: str
@@ -57,19 +55,13 @@ class CutDeviations(TableScores):
     price: int | None = None
 
     def __post_init__(self) -> None:
-        if self.edges[0] != 0 or any(one >= other for one, other in pairwise(self.edges)):
-            raise ValueError("Edges must ascend from 0.")
+        check_edges(self.edges, *self.edges[-1:])
         if self.left < 1 or not 0 <= self.low < self.high - self.left:
             raise ValueError("A range must have more bins than there are runs left of its cut.")
-        if self.high >= len(self.edges):
+        if self.high > self.bins:
             raise ValueError("A range must lie within the bins.")
         if self.price is not None and not 0 <= self.price <= MOST:
             raise ValueError("A price is a whole number from 0.")
-
-    @property
-    def bins(self) -> int:
-        """Number of bins of the column."""
-        return len(self.edges) - 1
 
     @property
     def length(self) -> int:

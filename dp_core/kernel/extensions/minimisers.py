@@ -15,7 +15,7 @@ from dp_core.kernel.codes import Codes
 from dp_core.kernel.extensions.exact_minimum import minimise
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.regressions.features import ONE
-from dp_core.kernel.questions.regressions.gradients import OfClasses
+from dp_core.kernel.questions.regressions.gradients import OfClasses, once_or_twice
 from dp_core.kernel.questions.whole_numbers import cut
 
 _FINENESS = 12  # bits by which the grid is finer than the move of the minimiser
@@ -58,11 +58,6 @@ class ClassMinimiser(OfClasses):
         """The grid's step."""
         return Fraction(1, 1 << self._bits)
 
-    @property
-    def _steepest(self) -> int:
-        """The square of the Lipschitz constant L of one record's loss."""
-        return (1 if self.classes == 2 else 2) * self.features.norm
-
     def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         found = minimise(
             self.features.matrix(cells[:, :-1]) / ONE,
@@ -78,8 +73,9 @@ class ClassMinimiser(OfClasses):
 
     def _move(self, neighbours: Neighbours) -> int:
         """Return how far, in units and by the L2 norm, the computed minimiser moves at most."""
-        records = 1 if neighbours == "add-remove" else 2
-        squared = Fraction(records**2 * self._steepest) / (self.ridge * self.unit) ** 2
+        # The square of the Lipschitz constant L of one record's loss.
+        steepest = (1 if self.classes == 2 else 2) * self.features.norm
+        squared = once_or_twice(0, steepest, neighbours)[1] / (self.ridge * self.unit) ** 2
         return isqrt(math.ceil(squared)) + 2
 
     def norms(self, neighbours: Neighbours) -> tuple[int, int]:

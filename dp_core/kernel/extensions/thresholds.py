@@ -157,7 +157,9 @@ class ThresholdTable(DrawnQuestion):
         return self.capacity, len(words(domain.project(self.clique).sizes)) + 1
 
     def asks(self, domain: Domain) -> dict[str, object]:
-        return sparse_asks(domain.project(self.clique), self.capacity)
+        sizes = [*domain.project(self.clique).sizes]
+        columns = [*self.clique]
+        return {"name": self.NAME, "columns": columns, "sizes": sizes, "capacity": self.capacity}
 
     @classmethod
     def covered(cls, asks: Mapping[str, Any], event: Event, relation: Relation) -> bool:  # noqa: ARG003
@@ -171,21 +173,6 @@ class ThresholdTable(DrawnQuestion):
     def draw(self, counter: Counter, domain: Domain, grant: Grant) -> NDArray[np.int64]:
         cells, counts = counter.observed(self.clique)
         return release(cells, counts, domain.project(self.clique).sizes, grant)
-
-
-def sparse_asks(domain: Domain, capacity: int) -> dict[str, object]:
-    """Return `Step.asks` of a table with a threshold.
-
-    Args:
-        domain: Columns of the table and their numbers of codes.
-        capacity: Largest number of cells that are kept.
-    """
-    return {
-        "name": ThresholdTable.NAME,
-        "columns": list(domain.columns),
-        "sizes": list(domain.sizes),
-        "capacity": capacity,
-    }
 
 
 def release(

@@ -83,16 +83,12 @@ class Cells:
             counts[own] = used[clique][tuple(cells.T)]
         return counts
 
-    def l1(self, neighbours: Neighbours) -> int:
-        """Return a bound on the sum of the changes that one row makes to all counts, at least 1.
+    def norms(self, neighbours: Neighbours) -> tuple[int, int]:
+        """Return bounds on the L1 and squared L2 norm of what one row changes, at least 1.
 
-        It is that of the linear family: a row is in one cell of each set of columns.
+        They are those of the linear family: a row is in one cell of each set of columns.
         """
-        return _largest_of_cells(self.to_json(), neighbours)[0]
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return a bound on the sum of the squares of these changes; see `l1`."""
-        return _largest_of_cells(self.to_json(), neighbours)[1]
+        return _largest_of_cells(self.to_json(), neighbours)
 
     def claimed_codes(self) -> Iterable[ClaimedCodes]:
         """Return none: a row is in one cell of a table, however many there are."""
@@ -165,8 +161,8 @@ class Parities:
             counts[index] = table[_even(table.shape)].sum()
         return counts
 
-    def l1(self, neighbours: Neighbours) -> int:
-        """Count how many parities one row can move.
+    def norms(self, neighbours: Neighbours) -> tuple[int, int]:
+        """Return twice how many parities one row can move, for each of them changes by 1.
 
         One row more adds 1 to every parity that is even in it; the row of zeros is even in all of
         them. A row replaced changes a parity, by 1, if and only if the two rows differ in an odd
@@ -177,13 +173,8 @@ class Parities:
         the bound is the largest sum, over the size of t, of what each order can have at most: as
         many as are asked for, and as many as there are.
         """
-        if neighbours == "add-remove":
-            return max(1, self.length)
-        return max(1, _most_odd(self.cliques))
-
-    def l2_squared(self, neighbours: Neighbours) -> int:
-        """Return `l1`: every changed count changes by 1, and 1 squared is 1."""
-        return self.l1(neighbours)
+        moved = self.length if neighbours == "add-remove" else _most_odd(self.cliques)
+        return max(1, moved), max(1, moved)
 
     def claimed_codes(self) -> Iterable[ClaimedCodes]:
         """Return one code, or two, for each column."""

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import (
     Edges,
@@ -112,10 +111,6 @@ class LimitedSums(Sum):
         return prod(self.shape)
 
     @property
-    def clique(self) -> Clique:
-        return (*self.by, self.column)
-
-    @property
     def reach(self) -> int:
         """Largest absolute value that a record may add to an entry, at least 1."""
         reaches = (f * max(abs(low - c), abs(high - c)) for low, high, c, f in self._cells())
@@ -140,7 +135,7 @@ class LimitedSums(Sum):
     def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         codes = binned(cells.astype(np.int64), (*self.edges, None))
         there = codes[:, -1] < self.positions
-        where = cell_numbers(codes[there, :-1], self.shape)
+        where = cell_numbers(codes[there, :-1].T, self.shape, int(there.sum()))
         low, high, centre, factor = (np.array(each, dtype=np.int64)[where] for each in self._limits)
         # privacy: within the limits, so the absolute value is at most the reach.
         added = factor * (np.clip(self.values()[codes[there, -1]], low, high) - centre)

@@ -27,8 +27,8 @@ from dp_core.kernel.canonical import remembered
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.statistic import ClaimedCodes, Sum
-from dp_core.kernel.questions.whole_numbers import MOST, MOST_CELLS, cut
+from dp_core.kernel.questions.statistic import Sum
+from dp_core.kernel.questions.whole_numbers import MOST, MOST_CELLS, cell_numbers, cut
 
 MOST_JOINT_CELLS = 65_536
 """Largest number of joint cells whose vectors are enumerated."""
@@ -232,15 +232,6 @@ class Linear(Sum):
         """Return the terms."""
 
     @property
-    @abstractmethod
-    def codes(self) -> Sequence[ClaimedCodes]:
-        """Columns with the numbers of codes that the terms assume, in the clique's order."""
-
-    @property
-    def clique(self) -> Clique:
-        return tuple(each.column for each in self.codes)
-
-    @property
     def length(self) -> int:
         return sum(width_of(term) for term in self.terms())
 
@@ -252,9 +243,6 @@ class Linear(Sum):
         """Return the largest norms, of one record's vector or of two records' difference."""
         return _largest_of(self.to_json(), neighbours)
 
-    def claimed_codes(self) -> Sequence[ClaimedCodes]:
-        return self.codes
-
 
 @remembered(4096)
 def _largest_of(document: Mapping[str, Any], neighbours: Neighbours) -> tuple[int, int]:
@@ -263,7 +251,7 @@ def _largest_of(document: Mapping[str, Any], neighbours: Neighbours) -> tuple[in
     # privacy: of the question that the text describes, whoever asked about it.
     question = listed.sum_from_json(document)
     assert isinstance(question, Linear)
-    sizes = {name: codes + or_missing for name, codes, or_missing in question.codes}
+    sizes = {name: codes + or_missing for name, codes, or_missing in question.claimed_codes()}
     return largest(question.terms(), sizes, neighbours)
 
 
@@ -380,7 +368,7 @@ def sum_of_term(
     width = prod(term[place].rows.width for place in dense)
     if not dense or prod(counted) <= min(2 * len(cells) * width, MOST_CELLS):
         table = np.zeros(prod(counted), dtype=np.int64)
-        np.add.at(table, _joint_numbers(numbers, counted, len(cells)), counts)
+        np.add.at(table, cell_numbers(numbers, counted, len(cells)), counts)
         return sum_of_table(term, table.reshape(counted))
     return _sum_by_cell(term, numbers, dense, counts)
 
@@ -407,7 +395,7 @@ def _sum_by_cell(
     """Return the same sum, cell by cell: less work where a table would be nearly empty."""
     unit = [place for place in range(len(term)) if place not in dense]
     shape = [term[place].rows.count for place in unit]
-    where = _joint_numbers([numbers[place] for place in unit], shape, len(counts))
+    where = cell_numbers([numbers[place] for place in unit], shape, len(counts))
     weights = _exact_counts(term, counts)
     widths = [term[place].rows.width for place in dense]
     found = np.zeros((prod(widths), prod(shape)), dtype=weights.dtype)
@@ -422,18 +410,6 @@ def _sum_by_cell(
     order = [*dense, *unit]
     table = found.reshape([*widths, *shape])[tuple(slice(term[p].rows.width) for p in order)]
     return np.ascontiguousarray(table.transpose(np.argsort(order))).reshape(-1)
-
-
-def _joint_numbers(
-    numbers: Sequence[NDArray[np.int64]], counted: Sequence[int], records: int
-) -> NDArray[np.int64]:
-    """Return the row-by-row number of each record's cell in a table of so many rows a block."""
-    if not numbers:
-        return np.zeros(records, dtype=np.int64)
-    found = numbers[0]
-    for own, count in zip(numbers[1:], counted[1:], strict=True):
-        found = found * count + own
-    return found
 
 
 def _exact_counts(term: Term, counts: NDArray[np.int64]) -> NDArray[Any]:

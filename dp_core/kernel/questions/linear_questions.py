@@ -31,7 +31,7 @@ from dp_core.kernel.questions.linear import (
     sum_of_table,
     units,
 )
-from dp_core.kernel.questions.statistic import ClaimedCodes, claims
+from dp_core.kernel.questions.statistic import ClaimedCodes, Sum, claims
 from dp_core.kernel.questions.whole_numbers import (
     MOST_CELLS,
     MOST_CODES,
@@ -139,15 +139,14 @@ class CellCounts(Linear):
     positions: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        check_columns(self.codes)
+        check_columns(self.claimed_codes())
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Axes of the table whose entries these are."""
         return (*self.sizes, *[2] * len(self.numbers))
 
-    @property
-    def codes(self) -> list[ClaimedCodes]:
+    def claimed_codes(self) -> list[ClaimedCodes]:
         return claims(self.by, self.sizes) + claims(self.numbers, self.positions, or_missing=True)
 
     def terms(self) -> tuple[Term]:
@@ -160,8 +159,7 @@ class _OfColumns(Linear):
     columns: tuple[str, ...]
     sizes: tuple[int, ...]
 
-    @property
-    def codes(self) -> list[ClaimedCodes]:
+    def claimed_codes(self) -> list[ClaimedCodes]:
         return claims(self.columns, self.sizes)
 
 
@@ -182,7 +180,7 @@ class BinnedCounts(_OfColumns):
     edges: Edges
 
     def __post_init__(self) -> None:
-        check_columns(self.codes)
+        check_columns(self.claimed_codes())
         check_bins(self.sizes, self.edges)
 
     @property
@@ -263,7 +261,7 @@ class BoxCounts(_OfColumns):
     def __post_init__(self) -> None:
         if not self.columns:
             raise ValueError("Boxes need columns.")
-        check_columns(self.codes)
+        check_columns(self.claimed_codes())
         check_work(len(self.boxes) ** 2)
         if not self.boxes:
             raise ValueError("There is at least one box.")
@@ -328,10 +326,9 @@ class CellSums(Linear):
     sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        check_columns(self.codes)
+        check_columns(self.claimed_codes())
 
-    @property
-    def codes(self) -> list[ClaimedCodes]:
+    def claimed_codes(self) -> list[ClaimedCodes]:
         own = ClaimedCodes(self.column, self.positions, or_missing=True)
         return [*claims(self.by, self.sizes), own]
 
@@ -341,7 +338,34 @@ class CellSums(Linear):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MiddleProducts(Linear):
+class OfTwoNumbers(Sum):
+    """Sums of products of two numbers, or of the squares of one."""
+
+    columns: tuple[str, str]
+    positions: tuple[int, int]
+    about: str
+    by: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.columns) != 2 or len(self.positions) != 2:
+            raise ValueError("A product needs two columns and their numbers of positions.")
+        if self.squares and self.positions[0] != self.positions[1]:
+            raise ValueError("A column must have the same number of positions in both places.")
+        check_columns(self.claimed_codes())
+
+    @property
+    def squares(self) -> bool:
+        """Whether both numbers are the same."""
+        return self.columns[0] == self.columns[1]
+
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        found = claims(self.columns, self.positions, or_missing=True)
+        return claims(self.by, self.sizes) + (found[:1] if self.squares else found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiddleProducts(OfTwoNumbers, Linear):
     """The sum of the squares of one number, or of the products of two, about the middle: one entry.
 
     Unit: half steps of the one grid times half steps of the other. The products are c d. The
@@ -358,30 +382,12 @@ class MiddleProducts(Linear):
 
     NAME: ClassVar[str] = "products"
 
-    columns: tuple[str, str]
-    positions: tuple[int, int]
     about: Literal["middle"] = "middle"
-    by: tuple[str, ...] = ()
-    sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.columns) != 2 or len(self.positions) != 2:
-            raise ValueError("A product needs two columns and their numbers of positions.")
-        if self.squares and self.positions[0] != self.positions[1]:
-            raise ValueError("A column must have the same number of positions in both places.")
-        check_columns(self.codes)
+        OfTwoNumbers.__post_init__(self)
         if self.about != "middle" or self.by or self.sizes:
             raise ValueError("Products about the middle cannot have cells (`by`).")
-
-    @property
-    def squares(self) -> bool:
-        """Whether both numbers are the same."""
-        return self.columns[0] == self.columns[1]
-
-    @property
-    def codes(self) -> list[ClaimedCodes]:
-        found = claims(self.columns, self.positions, or_missing=True)
-        return found[:1] if self.squares else found
 
     def terms(self) -> tuple[Term]:
         one, other = map(centred, self.positions)
@@ -393,8 +399,22 @@ class MiddleProducts(Linear):
 # -- smooth sums over the bins of a number
 
 
+class OfBins:
+    """A question about the bins of one column."""
+
+    __slots__ = ()
+
+    column: str
+    edges: tuple[int, ...]
+
+    @property
+    def bins(self) -> int:
+        """Number of bins."""
+        return len(self.edges) - 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelCounts(Linear):
+class KernelCounts(OfBins, Linear):
     """Sums of public weights by the distance of records from each bin. Unit: that of the weights.
 
     Entry g is the sum over the records of the weight w[|g - b|], where b is the bin of the record;
@@ -421,7 +441,7 @@ class KernelCounts(Linear):
     weights: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        check_columns(self.codes)
+        check_columns(self.claimed_codes())
         check_edges(self.edges, self.positions)
         check_work(self.bins**2)
         if not 1 <= len(self.weights) <= self.bins:
@@ -429,13 +449,7 @@ class KernelCounts(Linear):
         if self.weights[0] < 1 or any(not 0 <= each <= MOST_WEIGHT for each in self.weights):
             raise ValueError(f"Weights are from 0 to {MOST_WEIGHT:,}, the first from 1.")
 
-    @property
-    def bins(self) -> int:
-        """Number of bins."""
-        return len(self.edges) - 1
-
-    @property
-    def codes(self) -> list[ClaimedCodes]:
+    def claimed_codes(self) -> list[ClaimedCodes]:
         return claims((self.column,), (self.positions,), or_missing=True)
 
     def terms(self) -> tuple[Term]:
@@ -455,7 +469,7 @@ def _kernel(bins: int, weights: Sequence[int]) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CosineSums(Linear):
+class CosineSums(OfBins, Linear):
     """The first coefficients of the cosine transform of a histogram. Unit: 1/GRID record.
 
     A histogram x of n bins has the coefficients C_j = sum over bins b of
@@ -483,16 +497,11 @@ class CosineSums(Linear):
     kept: int
 
     def __post_init__(self) -> None:
-        check_columns(self.codes)
+        check_columns(self.claimed_codes())
         check_edges(self.edges, self.size, self.size - 1)
         check_work(self.bins**2)
         if not 1 <= self.kept <= self.bins:
             raise ValueError(f"A histogram of {self.bins} bins has 1 to {self.bins} coefficients.")
-
-    @property
-    def bins(self) -> int:
-        """Number of bins."""
-        return len(self.edges) - 1
 
     @property
     def missing(self) -> bool:
@@ -503,8 +512,7 @@ class CosineSums(Linear):
     def length(self) -> int:
         return self.kept + self.missing
 
-    @property
-    def codes(self) -> list[ClaimedCodes]:
+    def claimed_codes(self) -> list[ClaimedCodes]:
         return claims((self.column,), (self.size,))
 
     def terms(self) -> tuple[Term]:
@@ -588,7 +596,7 @@ class Interaction(_OfColumns):
     def __post_init__(self) -> None:
         if not self.columns:
             raise ValueError("An interaction is of one column or more.")
-        check_columns(self.codes)
+        check_columns(self.claimed_codes())
         for name, size in zip(self.columns, self.sizes, strict=True):
             if size < 2:
                 raise ValueError(

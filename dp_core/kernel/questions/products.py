@@ -15,15 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.linear_questions import check_columns
-from dp_core.kernel.questions.statistic import ClaimedCodes, Sum, claims
+from dp_core.kernel.questions.linear_questions import OfTwoNumbers
 from dp_core.kernel.questions.whole_numbers import cell_numbers, cut, exact_sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Products(Sum):
+class Products(OfTwoNumbers):
     """The sum of the squares of one number, or of the products of two: one entry.
 
     Unit: half steps of the one grid times half steps of the other. They are products of deviations
@@ -41,33 +39,16 @@ class Products(Sum):
     NAME: ClassVar[str] = "products"
     IN_SHARES: ClassVar[bool] = True
 
-    columns: tuple[str, str]
-    positions: tuple[int, int]
     about: Literal["cells"] = "cells"
-    by: tuple[str, ...] = ()
-    sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.columns) != 2 or len(self.positions) != 2:
-            raise ValueError("A product needs two columns and their numbers of positions.")
-        if self.squares and self.positions[0] != self.positions[1]:
-            raise ValueError("A column must have the same number of positions in both places.")
-        check_columns([*dict.fromkeys(self.claimed_codes())])
+        OfTwoNumbers.__post_init__(self)
         if self.about != "cells":
             raise ValueError(f"Products are about the middle or the cells, not {self.about!r}.")
 
     @property
-    def squares(self) -> bool:
-        """Whether both numbers are the same."""
-        return self.columns[0] == self.columns[1]
-
-    @property
     def length(self) -> int:
         return 1
-
-    @property
-    def clique(self) -> Clique:
-        return (*self.by, *dict.fromkeys(self.columns))
 
     def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         first, there = _centred(cells[:, len(self.by)], self.positions[0])
@@ -75,7 +56,8 @@ class Products(Sum):
         there = there & too
         first, second, counts = first[there], second[there], counts[there]
         products = first * second
-        where = cell_numbers(cells[there][:, : len(self.by)], self.sizes)
+        by = cells[there, : len(self.by)].T
+        where = cell_numbers(by, self.sizes, len(counts))
         found, where = np.unique(where, return_inverse=True)
         # privacy: whole numbers of any size throughout; a float would not have the proven bound.
         sums = [
@@ -105,9 +87,6 @@ class Products(Sum):
         alone = neighbours == "add-remove" or self.squares or prod(self.sizes) == 1
         change = max(1, 4 * reach if alone else 8 * reach)
         return change, change**2
-
-    def claimed_codes(self) -> list[ClaimedCodes]:
-        return claims(self.by, self.sizes) + claims(self.columns, self.positions, or_missing=True)
 
 
 def _centred(codes: Codes, positions: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

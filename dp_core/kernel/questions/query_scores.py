@@ -80,7 +80,7 @@ class QueryCounts(_OfQueries):
 
     def of_row(self, neighbours: Neighbours) -> Bounds:
         """Return 1, for a row adds 0 or 1 to a count, and what the queries prove of themselves."""
-        return 1, self.queries.l1(neighbours), self.queries.l2_squared(neighbours)
+        return 1, *self.queries.norms(neighbours)
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         return self.counted(counts)

@@ -6,7 +6,7 @@ A `TableStatistic` is computed from exact marginals, a `Sum` from the cells that
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -238,9 +238,9 @@ class Sum(Statistic):
     __slots__ = ()
 
     @property
-    @abstractmethod
     def clique(self) -> Clique:
         """Columns that it is computed from."""
+        return tuple(each.column for each in self.claimed_codes())
 
     @abstractmethod
     def total(self, cells: Codes, counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -260,8 +260,8 @@ class Sum(Statistic):
         """
 
     @abstractmethod
-    def claimed_codes(self) -> Iterable[ClaimedCodes]:
-        """Return the number of codes that the bounds assume for each column."""
+    def claimed_codes(self) -> Sequence[ClaimedCodes]:
+        """Return its columns, each with the number of codes that the bounds assume."""
 
     def of_row(self, neighbours: Neighbours) -> Bounds:
         # One entry changes by at most the sum of all changes.

@@ -75,11 +75,13 @@ def times(values: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
     return values * factor
 
 
-def cell_numbers(codes: NDArray[Any], sizes: Sequence[int]) -> NDArray[np.int64]:
+def cell_numbers(
+    codes: Iterable[NDArray[np.int64]], sizes: Sequence[int], cells: int
+) -> NDArray[np.int64]:
     """Return the row-by-row number of each cell, shape (cells,), from its codes in each column."""
-    found = np.zeros(len(codes), dtype=np.int64)
-    for axis, size in enumerate(sizes):
-        found = found * size + codes[:, axis]
+    found = np.zeros(cells, dtype=np.int64)
+    for own, size in zip(codes, sizes, strict=True):
+        found = found * size + own
     return found
 
 

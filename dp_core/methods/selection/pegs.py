@@ -8,7 +8,7 @@ from typing import ClassVar
 from dp_core.client.released import ReleasedKind
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.extensions.column_draws import differing_draws, drawn_asks
+from dp_core.kernel.extensions.column_draws import differing_draws
 from dp_core.kernel.privacy import Relation
 from dp_core.methods.drawn_answers import draw_records
 from dp_core.methods.method_inputs import MethodInputs
@@ -75,8 +75,7 @@ class Pegs(FeatureChoice, Selector):
 
     def draws(self, domain: Domain, relation: Relation) -> int:
         """Return the number of draws for all records and sweeps."""
-        alone = [(name,) for name in domain.columns]
-        return differing_draws(drawn_asks(alone, self.records, self.sweeps), relation)
+        return differing_draws(len(domain), self.records, self.sweeps, relation)
 
     def select(self, inputs: MethodInputs) -> Selection:
         cliques = self.tables_of_each(inputs)

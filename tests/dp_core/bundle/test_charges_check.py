@@ -17,8 +17,8 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import A_ROW, document_hash
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
-from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, drawn_asks
-from dp_core.kernel.extensions.thresholds import StabilityEvent, sparse_asks
+from dp_core.kernel.extensions.column_draws import ColumnDraws, PerturbedDrawsEvent
+from dp_core.kernel.extensions.thresholds import StabilityEvent, ThresholdTable
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.grant import TABLE
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
@@ -38,8 +38,9 @@ ROWS, S = 1000, 12
 """Public number of rows, and shares of a household of at most four members."""
 SCALE, LARGE = Fraction(1000), Fraction(10**9)
 THRESHOLD = StabilityEvent(SCALE, 1, 20_000)
-CELLS = sparse_asks(Domain(("sex", "age"), (2, 3)), 100)
-RECORDS = drawn_asks([["sex"], ["age", "sex"], ["born", "age"]], 1000, 20)
+PAIR = Domain(("sex", "age"), (2, 3))
+CELLS = ThresholdTable(PAIR.columns, 100, SCALE, 20_000).asks(PAIR)
+RECORDS = ColumnDraws((("sex",), ("age", "sex"), ("born", "age")), 1000, 20, SCALE).asks(PAIR)
 URN = {
     "name": "drawn-cells",
     "columns": ["sex", "age"],
@@ -180,7 +181,7 @@ def test_a_question_of_other_columns_or_codes_than_the_file_has_shows(asks, foun
     ("event", "asks"),
     [
         (StabilityEvent(SCALE, S, 10**5, S), CELLS),
-        (PerturbedDrawsEvent(SCALE, 2), drawn_asks([("a",), ("b", "a")], 1, 1)),
+        (PerturbedDrawsEvent(SCALE, 2), ColumnDraws((("a",), ("b", "a")), 1, 1, SCALE).asks(PAIR)),
         (PolyaUrnEvent(SCALE, 1000), URN),
         (LaplaceEvent(SCALE, 10**4), {"name": "f-score", "length": 1}),
         (

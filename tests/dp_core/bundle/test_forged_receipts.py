@@ -12,7 +12,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.extensions.thresholds import StabilityEvent, sparse_asks
+from dp_core.kernel.extensions.thresholds import StabilityEvent, ThresholdTable
 from dp_core.kernel.ledger.receipts import make_receipt
 from tests.dp_core.bundle.conftest import written
 from tests.dp_core.bundle.forgery import (
@@ -93,7 +93,8 @@ def pure_currency(document):
 def threshold(document):
     """A threshold for which a delta was reserved, at which the total is no longer converted."""
     event = StabilityEvent(Fraction(1000), 1, 20_000)
-    asks = sparse_asks(Domain(("sex", "age"), (2, 3)), 100)
+    domain = Domain(("sex", "age"), (2, 3))
+    asks = ThresholdTable(domain.columns, 100, event.scale, event.threshold).asks(domain)
     body(document, 2).update(event=event.to_json(), asks=asks)
     own = event.own_delta()
     body(document, 1)["currency"]["own_delta"] = str(own)

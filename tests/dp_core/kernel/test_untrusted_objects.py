@@ -55,13 +55,13 @@ def test_a_question_that_claims_to_equal_another_does_not_change_what_it_costs(c
 
 def test_queries_that_claim_to_equal_others_do_not_change_what_they_cost(curator):
     cells = claiming_to_be(ALIKE, Cells, (("n",),), ((5,),))
-    assert cells.l1("add-remove") == 1
+    assert cells.norms("add-remove")[0] == 1
     assert curator.statistic_noise(QueryCounts(cells), Fraction(1)).scale == 1
     answers = curator.answer("measure", "q", ALIKE, Fraction(1))
     assert (answers.scale, answers.queries.length) == (40, 40)
     cliques = claiming_to_be(PARITIES.cliques, tuple, PARITIES.cliques[:1])
-    assert Parities(cliques).l1("replace-one") == 1
-    assert PARITIES.l1("replace-one") == 30
+    assert Parities(cliques).norms("replace-one")[0] == 1
+    assert PARITIES.norms("replace-one")[0] == 30
 
 
 def test_numbers_that_claim_to_equal_others_are_computed_as_what_they_are():

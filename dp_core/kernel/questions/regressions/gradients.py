@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.regressions.features import ONE, Features, Number
 from dp_core.kernel.questions.statistic import ClaimedCodes, Sum
@@ -94,10 +93,6 @@ class OfClasses(Sum):
     def length(self) -> int:
         return (self.classes - 1) * self.features.width
 
-    @property
-    def clique(self) -> Clique:
-        return (*self.features.names, self.column)
-
     def codes(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
         """Return the class of each code."""
         return (codes >= self.missing_from).astype(np.int64) if self.missing_from else codes
@@ -106,7 +101,7 @@ class OfClasses(Sum):
         own = ClaimedCodes(
             self.column, self.missing_from or self.classes, or_missing=bool(self.missing_from)
         )
-        return [own, *self.features.claimed_codes()]
+        return [*self.features.claimed_codes(), own]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,10 +194,6 @@ class NumberGradient(SumOfVectors):
         return self.features.width + 1
 
     @property
-    def clique(self) -> Clique:
-        return (*self.features.names, self.target.name)
-
-    @property
     def reach(self) -> int:
         return ONE**2
 
@@ -225,7 +216,7 @@ class NumberGradient(SumOfVectors):
         return once_or_twice(own * ONE**2, own * ONE**4, neighbours)
 
     def claimed_codes(self) -> list[ClaimedCodes]:
-        return [self.target.claimed_codes(), *self.features.claimed_codes()]
+        return [*self.features.claimed_codes(), self.target.claimed_codes()]
 
 
 def linear(matrix: NDArray[np.int64], at: tuple[int, ...]) -> NDArray[np.int64]:

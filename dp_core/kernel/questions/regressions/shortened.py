@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number
 from dp_core.kernel.questions.regressions.gradients import (
@@ -77,10 +76,20 @@ class _OfPredictors(SumOfVectors):
         return self.length_limit
 
     def transformed(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """Return the transformed predictors of cells; 0 for one that lacks a predictor's value."""
-        sizes = np.array([_codes(each) for each in self.features.all], dtype=np.int64)
-        there = np.all(cells.astype(np.int64) < sizes, axis=1, keepdims=True)
-        return np.asarray(transformed(self.features, cells, self.transform) * there)
+        """Return x'T of each cell in units of 1/`UNIT`, shape (cells, predictors).
+
+        They are at most 32 in size, and 0 for a cell that lacks a value.
+
+        Args:
+            cells: Codes, shape (cells, columns), in the order of the features' columns.
+        """
+        matrix = self.features.matrix(cells)
+        by = np.array(self.transform, dtype=np.int64).reshape(self.features.width, -1)
+        step = ONE * COEFFICIENT // UNIT
+        w = np.clip((matrix @ by + step // 2) // step, -_LARGEST_PREDICTOR, _LARGEST_PREDICTOR)
+        values = np.array([each.codes for each in self.features.claimed_codes()], dtype=np.int64)
+        there = np.all(cells.astype(np.int64) < values, axis=1, keepdims=True)
+        return np.asarray(w * there)
 
     def norms(self, neighbours: Neighbours) -> tuple[int, int]:
         """Return sqrt(K s), rounded up, for K entries, and s = `furthest`.
@@ -98,11 +107,8 @@ class _OfPredictors(SumOfVectors):
         return once_or_twice(0, self.length_limit**2, neighbours)[1]
 
     def claimed_codes(self) -> list[ClaimedCodes]:
-        return [ClaimedCodes(each.name, _codes(each), or_missing=True) for each in self._columns]
-
-    @property
-    def _columns(self) -> tuple[Number | Levels, ...]:
-        return self.features.all
+        # A larger code means missing.
+        return [each._replace(or_missing=True) for each in self.features.claimed_codes()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +130,6 @@ class SecondMoments(_OfPredictors):
     @property
     def length(self) -> int:
         return self.predictors * (self.predictors + 1) // 2
-
-    @property
-    def clique(self) -> Clique:
-        return self.features.names
 
     def vectors(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """Return what a record of each cell adds, shape (cells, length)."""
@@ -201,10 +203,6 @@ class Scores(_OfPredictors):
     def length(self) -> int:
         return self.residuals * self.predictors
 
-    @property
-    def clique(self) -> Clique:
-        return (*self.features.names, self.outcome.name)
-
     def vectors(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """Return what a record of each cell adds, shape (cells, length)."""
         matrix = self.features.matrix(cells[:, :-1])
@@ -219,7 +217,7 @@ class Scores(_OfPredictors):
             cells: Codes, shape (cells, columns), in the clique's order.
             residual: Residuals in units of 1/`ONE`, shape (cells, residuals).
         """
-        w = self.transformed(cells[:, :-1]) * (cells[:, -1] < _codes(self.outcome))[:, None]
+        w = self.transformed(cells[:, :-1]) * (cells[:, -1:] < self.outcome.claimed_codes().codes)
         # privacy: in 64 bits, because squares of narrower integers overflow.
         residual = np.clip(residual.astype(np.int64), -_LARGEST_RESIDUAL, _LARGEST_RESIDUAL)
         # privacy: each factor is rounded up, so their product is at least the vector's length.
@@ -242,26 +240,9 @@ class Scores(_OfPredictors):
         step = PROBABILITY // ONE
         return np.asarray((chances - PROBABILITY * own + step // 2) // step)
 
-    @property
-    def _columns(self) -> tuple[Number | Levels, ...]:
-        return self.outcome, *self.features.all
-
-
-def transformed(
-    features: Features, cells: NDArray[np.integer[Any]], transform: tuple[int, ...]
-) -> NDArray[np.int64]:
-    """Return x'T of each cell in units of 1/`UNIT`, shape (cells, predictors), at most 32 in size.
-
-    Args:
-        features: The features x.
-        cells: Codes, shape (cells, columns), in the order of the features' columns.
-        transform: T in units of 1/`COEFFICIENT`, flattened row by row.
-    """
-    matrix = features.matrix(cells)
-    by = np.array(transform, dtype=np.int64).reshape(features.width, -1)
-    step = ONE * COEFFICIENT // UNIT
-    w = (matrix @ by + step // 2) // step
-    return np.asarray(np.clip(w, -_LARGEST_PREDICTOR, _LARGEST_PREDICTOR))
+    def claimed_codes(self) -> list[ClaimedCodes]:
+        own = self.outcome.claimed_codes()._replace(or_missing=True)
+        return [*_OfPredictors.claimed_codes(self), own]
 
 
 def _shortened(
@@ -294,11 +275,6 @@ def _root_above(values: NDArray[np.int64]) -> NDArray[np.int64]:
     for _ in range(3):
         roots += roots**2 < values
     return np.maximum(roots, 0)
-
-
-def _codes(column: Number | Levels) -> int:
-    """Return the number of codes that are a value; a larger code means missing."""
-    return column.positions if isinstance(column, Number) else column.size
 
 
 def _root_of(value: int) -> int:

@@ -12,7 +12,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_bounds, of_unit
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
-from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, differing_draws, drawn_asks
+from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, differing_draws
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.thresholds import StabilityEvent, kept_by_chance
@@ -221,9 +221,8 @@ def test_draws_cost_a_person_what_group_privacy_says(k):
     one, several = PolyaUrnEvent(Fraction(9), 12), PolyaUrnEvent(Fraction(9), 12, k)
     assert several.epsilon() == k * one.epsilon()
     assert several.rho() == k**2 * one.rho()
-    asks = drawn_asks([("a",), ("b", "a")], 10, 3)
-    assert differing_draws(asks, Relation("add-remove", k)) == 20
-    assert differing_draws(asks, Relation("replace-one", k)) == 40
+    assert differing_draws(2, 10, 3, Relation("add-remove", k)) == 20
+    assert differing_draws(2, 10, 3, Relation("replace-one", k)) == 40
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])

@@ -25,7 +25,6 @@ from dp_core.kernel.questions.regressions.shortened import (
     UNIT,
     Scores,
     SecondMoments,
-    transformed,
 )
 from dp_core.kernel.questions.vetted import rebuilt, required, sum_from_json
 from tests.dp_core.kernel.questions.neighbours import total as total_of
@@ -283,7 +282,7 @@ def test_no_accepted_parameters_make_a_vector_longer_than_its_limit(limit):
             for sum in sums:
                 cells = codes[:, : len(sum.clique)]
                 assert_none_is_longer(sum.vectors(cells), limit)
-                w = transformed(features, cells[:, : width - 1], transform)
+                w = sum.transformed(cells[:, : width - 1])
                 assert abs(w).max() == 2**15 - 1
 
 
@@ -340,7 +339,7 @@ def moments_of(predictors, limit):
     transform = (*(0,) * len(predictors[0]), *(each * C // UNIT for w in predictors for each in w))
     sum = moments(transform, limit, Features((Levels(name="x", size=len(predictors) + 1),)))
     codes = np.arange(1, len(predictors) + 1, dtype=np.uint16)
-    assert transformed(sum.features, codes[:, None], sum.transform).tolist() == predictors
+    assert sum.transformed(codes[:, None]).tolist() == predictors
     return sum, sum.vectors(codes[:, None])
 
 
