@@ -14,7 +14,7 @@ from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import CosineSums, OfBins, check_edges
-from dp_core.kernel.questions.statistic import TableScores
+from dp_core.kernel.questions.statistic import TableScores, records_moved
 from dp_core.kernel.questions.whole_numbers import MOST, saturated
 
 
@@ -83,7 +83,7 @@ class CutDeviations(OfBins, TableScores):
         L1 or, outside the range or missing, by 0; a replaced record is one removed and one added,
         2 at most. Prices are public. All values are whole, and nothing is rounded.
         """
-        return 1 if neighbours == "add-remove" else 2
+        return records_moved(neighbours)
 
     def compute(self, counts: Mapping[Clique, Marginal]) -> NDArray[np.int64]:
         edges = np.asarray(self.edges)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _BLOCK = 1024  # cells summed in floating point, before their sums are added exactly
-_ROUNDS = 60
+_ROUNDS = 60  # Newton steps in floating point before it continues in decimals
 _DIGITS = 60
 _UNIT = 2.0**-53  # rounding error of one operation
 
@@ -30,7 +30,6 @@ def minimise(
     ridge: int,
     gradient: float,
     bits: int,
-    rounds: int = _ROUNDS,
 ) -> NDArray[np.int64]:
     """Return the point at which the gradient is small enough, in units of 2^-bits, rounded.
 
@@ -42,7 +41,6 @@ def minimise(
         ridge: Weight of half the squared norm of the coefficients, positive.
         gradient: Largest L2 norm of the gradient at the point before it is rounded.
         bits: Number of binary digits after the point.
-        rounds: Number of Newton steps in floating point before it continues in decimals.
 
     Returns:
         Shape ((classes - 1) features,), by classes from the second.
@@ -57,17 +55,17 @@ def minimise(
     """
     loss = _Loss(features, labels, counts, classes, ridge)
     with np.errstate(all="ignore"):
-        point, found = _in_floats(loss, gradient, rounds)
+        point, found = _in_floats(loss, gradient)
     if found:
         return np.rint(np.ldexp(point.reshape(-1), bits)).astype(np.int64)
     return _in_decimals(loss, point, gradient, bits)
 
 
-def _in_floats(loss: _Loss, gradient: float, rounds: int) -> tuple[NDArray[np.float64], bool]:
+def _in_floats(loss: _Loss, gradient: float) -> tuple[NDArray[np.float64], bool]:
     """Return a point and whether its gradient is surely small enough."""
     point = np.zeros(loss.shape)
     value = loss.value(point)
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         slope, chances = loss.slope(point)
         length = float(np.linalg.norm(slope))
         # privacy: the stopping rule; a comparison with anything that is no number is false.

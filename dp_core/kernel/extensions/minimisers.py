@@ -15,7 +15,8 @@ from dp_core.kernel.codes import Codes
 from dp_core.kernel.extensions.exact_minimum import minimise
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.regressions.features import ONE
-from dp_core.kernel.questions.regressions.gradients import OfClasses, once_or_twice
+from dp_core.kernel.questions.regressions.gradients import OfClasses
+from dp_core.kernel.questions.statistic import records_moved
 from dp_core.kernel.questions.whole_numbers import cut
 
 _FINENESS = 12  # bits by which the grid is finer than the move of the minimiser
@@ -75,7 +76,7 @@ class ClassMinimiser(OfClasses):
         """Return how far, in units and by the L2 norm, the computed minimiser moves at most."""
         # The square of the Lipschitz constant L of one record's loss.
         steepest = (1 if self.classes == 2 else 2) * self.features.norm
-        squared = once_or_twice(0, steepest, neighbours)[1] / (self.ridge * self.unit) ** 2
+        squared = records_moved(neighbours) ** 2 * steepest / (self.ridge * self.unit) ** 2
         return isqrt(math.ceil(squared)) + 2
 
     def norms(self, neighbours: Neighbours) -> tuple[int, int]:

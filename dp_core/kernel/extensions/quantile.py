@@ -14,7 +14,7 @@ from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.descriptions import whole
 from dp_core.kernel.questions.statistic import TableScores
-from dp_core.kernel.questions.whole_numbers import MOST, saturated
+from dp_core.kernel.questions.whole_numbers import MOST, cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,5 +82,4 @@ class Quantile(TableScores):
             inside = inside.astype(object)
         below = np.cumsum(inside)
         above = below[-1] - below
-        distance = np.abs((self.of - self.part) * below[:-1] - self.part * above[:-1])
-        return saturated(-distance) if distance.dtype == object else -distance
+        return cut(-np.abs((self.of - self.part) * below[:-1] - self.part * above[:-1]))

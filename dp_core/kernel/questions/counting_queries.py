@@ -72,16 +72,10 @@ class Cells:
             tables: Of every clique in `cliques`, with its axes in the clique's order: exact counts,
                 or a model's.
         """
-        queries: dict[Clique, list[int]] = {clique: [] for clique in self.cliques}
-        for index, clique in enumerate(self.of):
-            queries[clique].append(index)
-        used = {clique: np.asarray(tables[clique]) for clique in queries}
+        used = {clique: np.asarray(tables[clique]) for clique in self.cliques}
         kind = np.result_type(*used.values()) if used else np.dtype(np.int64)
-        counts = np.empty(self.length, dtype=kind)
-        for clique, own in queries.items():
-            cells = np.array([self.codes[index] for index in own], dtype=np.int64)
-            counts[own] = used[clique][tuple(cells.T)]
-        return counts
+        found = (used[clique][cell] for clique, cell in zip(self.of, self.codes, strict=True))
+        return np.fromiter(found, dtype=kind, count=self.length)
 
     def norms(self, neighbours: Neighbours) -> tuple[int, int]:
         """Return bounds on the L1 and squared L2 norm of what one row changes, at least 1.
@@ -156,10 +150,8 @@ class Parities:
         """Add up the cells with an even number of ones of columns of two codes at most."""
         used = [np.asarray(tables[clique]) for clique in self.cliques]
         kind = np.result_type(*used) if used else np.dtype(np.int64)
-        counts = np.empty(self.length, dtype=kind)
-        for index, table in enumerate(used):
-            counts[index] = table[_even(table.shape)].sum()
-        return counts
+        found = (table[_even(table.shape)].sum() for table in used)
+        return np.fromiter(found, dtype=kind, count=self.length)
 
     def norms(self, neighbours: Neighbours) -> tuple[int, int]:
         """Return twice how many parities one row can move, for each of them changes by 1.

@@ -272,6 +272,11 @@ class Sum(Statistic):
         return self.total(*counter.observed(self.clique))
 
 
+def records_moved(neighbours: Neighbours) -> int:
+    """Return how many records come or go if one row changes: to replace it is to do both."""
+    return 1 if neighbours == "add-remove" else 2
+
+
 def check_codes(statistic: Statistic, domain: Domain) -> None:
     """Refuse a statistic whose bounds assume other columns or codes than the file has.
 

@@ -13,7 +13,7 @@ from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.descriptions import whole
-from dp_core.kernel.questions.statistic import TableScores
+from dp_core.kernel.questions.statistic import TableScores, records_moved
 from dp_core.kernel.questions.whole_numbers import saturated, times
 
 
@@ -68,7 +68,7 @@ class TableDistance(TableScores):
         public and equal for both files.
         """
         one = whole(stated, "grid", least=1) * whole(stated, "weight", least=1)
-        return one if neighbours == "add-remove" else 2 * one
+        return records_moved(neighbours) * one
 
     def in_shares(self, shares: int) -> Self:
         """Return the distances from S times the answers, less S times the offsets."""
@@ -128,7 +128,7 @@ class TableChecks(TableScores):
     @classmethod
     def change(cls, stated: Mapping[str, Any], neighbours: Neighbours) -> int:  # noqa: ARG003
         """1, and 2 under replace-one: that of `TableDistance` of weight 1 in whole records."""
-        return 1 if neighbours == "add-remove" else 2
+        return records_moved(neighbours)
 
     @classmethod
     def entries(cls, stated: Mapping[str, Any]) -> int:

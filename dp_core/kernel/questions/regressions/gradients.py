@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.regressions.features import ONE, Features, Number
-from dp_core.kernel.questions.statistic import ClaimedCodes, Sum
+from dp_core.kernel.questions.statistic import ClaimedCodes, Sum, records_moved
 from dp_core.kernel.questions.whole_numbers import MOST, cut, frozen
 
 COEFFICIENT = 1 << 16
@@ -148,7 +148,7 @@ class ClassGradient(OfClasses, SumOfVectors):
         return (unit, unit**2) if classes == 2 else (2 * unit, 2 * unit**2)
 
     def norms(self, neighbours: Neighbours) -> tuple[int, int]:
-        """Return c (1 + p) Q ONE and c (1 + p) (Q ONE)^2 under add-remove.
+        """Return c (1 + p) Q ONE and c (1 + p) (Q ONE)^2 for a record; two of them for replace-one.
 
         A record adds the outer product of r and x, whose norms are |r|_1 |x|_1 and |r|_2 |x|_2, and
         |x|_1 and |x|_2^2 are at most 1 + p. In units of 1/Q, r_k = p_k - Q [y = k], k from the
@@ -159,8 +159,8 @@ class ClassGradient(OfClasses, SumOfVectors):
         every p_k is floor(Q/K), and both are known: half of Q for two classes.
         """
         l1, l2_squared = self._residual()
-        norm = self.features.norm
-        return once_or_twice(l1 * norm * ONE, l2_squared * norm * ONE**2, neighbours)
+        moved, norm = records_moved(neighbours), self.features.norm
+        return moved * l1 * norm * ONE, moved**2 * l2_squared * norm * ONE**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,13 +207,13 @@ class NumberGradient(SumOfVectors):
         return np.hstack([residual * matrix, size]) * there[:, None]
 
     def norms(self, neighbours: Neighbours) -> tuple[int, int]:
-        """Return (2 + p) ONE^2 and (2 + p) ONE^4 under add-remove.
+        """Return (2 + p) ONE^2 and (2 + p) ONE^4 for a record; two of them for replace-one.
 
         |r| |x|_1 + |2 r^2 - 1| with |r| <= 1 and |x|_1 <= 1 + p: at most (1 + p) + 1. So is
         r^2 |x|_2^2 + (2 r^2 - 1)^2 with r^2 <= 1 and |x|_2^2 <= 1 + p.
         """
-        own = self.features.norm + 1
-        return once_or_twice(own * ONE**2, own * ONE**4, neighbours)
+        moved, own = records_moved(neighbours), self.features.norm + 1
+        return moved * own * ONE**2, moved**2 * own * ONE**4
 
     def claimed_codes(self) -> list[ClaimedCodes]:
         return [*self.features.claimed_codes(), self.target.claimed_codes()]
@@ -266,14 +266,6 @@ def _exponentials() -> NDArray[np.int64]:
 def outer(residual: NDArray[np.int64], matrix: NDArray[np.int64], length: int) -> NDArray[np.int64]:
     """Return the outer product of each record's residuals and features, in `length` entries."""
     return (residual[:, :, None] * matrix[:, None, :]).reshape(len(matrix), length)
-
-
-def once_or_twice(l1: int, l2_squared: int, neighbours: Neighbours) -> tuple[int, int]:
-    """Return the bounds on what one row changes, from those on the norms of a record's vector.
-
-    To replace a record is to take one away and to add one: twice the norms.
-    """
-    return (l1, l2_squared) if neighbours == "add-remove" else (2 * l1, 4 * l2_squared)
 
 
 def check_outcome(column: str, features: Features) -> None:

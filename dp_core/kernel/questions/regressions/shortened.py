@@ -27,11 +27,10 @@ from dp_core.kernel.questions.regressions.gradients import (
     check_coefficients,
     check_outcome,
     linear,
-    once_or_twice,
     outer,
     probabilities,
 )
-from dp_core.kernel.questions.statistic import ClaimedCodes
+from dp_core.kernel.questions.statistic import ClaimedCodes, records_moved
 
 UNIT = 1 << 10
 """The number 1 in the unit of transformed predictors."""
@@ -104,7 +103,7 @@ class _OfPredictors(SumOfVectors):
 
         A record's vector is at most as long as the limit, because `_shortened` cuts it.
         """
-        return once_or_twice(0, self.length_limit**2, neighbours)[1]
+        return (records_moved(neighbours) * self.length_limit) ** 2
 
     def claimed_codes(self) -> list[ClaimedCodes]:
         # A larger code means missing.
