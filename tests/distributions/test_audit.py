@@ -164,9 +164,9 @@ def indif(table):
 
 def halve(patch):
     """Let the curator believe in half of the sensitivity of InDif."""
-    change = InDif.largest_change
+    change = InDif.change
     patch.setattr("dp_core.kernel.kernel.require_calibrated", lambda *_: None)
-    patch.setattr(InDif, "largest_change", lambda self, by: change(self, by) // 2)
+    patch.setattr(InDif, "change", lambda stated, by: change(stated, by) // 2)
 
 
 # -- the private choice
@@ -294,7 +294,7 @@ def by_distance(kind, neighbours, rivals, patch, halved):
     change = rivals.largest_change(neighbours)
     if halved:
         patch.setattr("dp_core.kernel.kernel.require_calibrated", lambda *_: None)
-        patch.setattr(type(rivals), "largest_change", lambda *_: change // 2)
+        patch.setattr(type(rivals), "change", lambda *_: change // 2)
     epsilon = Fraction(2)
     cost = epsilon if kind == "pure" else epsilon**2 / 8
     session = PaysAlways(Currency(kind, cost), neighbours)

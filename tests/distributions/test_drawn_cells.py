@@ -253,7 +253,7 @@ def test_positions_are_drawn_by_their_bins(kind):
     # are there by chance in less than one of 1e7 runs.
     assert (found.codes[0] != found.codes[1]).sum() + (found.codes[0] > 1).sum() <= 5
     for wrong in ((1, 9), (0, 8), (0, 5, 5, 9), (0,)):
-        with pytest.raises(ValueError, match="edges"):
+        with pytest.raises(ValueError, match="Edges must ascend"):
             draw_cells(
                 curator, "measure", "y", ("b",), Fraction(1), records=1, kind=kind, edges=[wrong]
             )

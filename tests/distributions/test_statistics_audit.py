@@ -269,12 +269,14 @@ TOLD = {
 @pytest.mark.parametrize("name", TOLD)
 def test_scores_and_queries_keep_what_they_were_charged(name, kind, halved, monkeypatch):
     ask, statistic, neighbours, *files, reached = TOLD[name]
-    bounds = ("largest_change",) if ask == "perturb" else ("l1", "l2_squared")
     if halved:
         monkeypatch.setattr(kernel_module, "require_calibrated", lambda *_: None)
-    for bound in bounds if halved else ():
-        right = max(1, getattr(statistic, bound)(neighbours) // 2)
-        monkeypatch.setattr(type(statistic), bound, lambda *_, right=right: right)
+        if ask == "perturb":
+            right = statistic.largest_change(neighbours)
+            monkeypatch.setattr(type(statistic), "change", lambda *_: right // 2)
+        else:
+            both = tuple(max(1, each // 2) for each in statistic.norms(neighbours))
+            monkeypatch.setattr(type(statistic), "norms", lambda *_: both)
     cost = Fraction(1, 50)
     session = PaysAlways(Currency(kind, cost), neighbours)
     sizes = (3, 3) if ask == "perturb" else (2, 2, 2)
