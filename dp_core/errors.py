@@ -64,7 +64,7 @@ def without_detail(error: ReleaseError) -> ReleaseError:
     An error that was raised holds its causes and its traceback, which an orchestrator stores.
     """
     new = type(error)(error.message, row=error.row)
-    new.kept = error.kept
+    new.message_file = error.message_file
     return new
 
 

@@ -214,7 +214,7 @@ def carry_out(
         except BadInput as error:
             if give_back(run) and isinstance(error, SchemaViolation):
                 told = SchemaViolation(f"{error.message} Nothing was spent.", row=error.row)
-                told.kept = error.kept
+                told.message_file = error.message_file
                 raise told from None
             raise
     return run

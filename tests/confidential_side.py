@@ -44,7 +44,7 @@ def confidential_run(run):
 
 def own_words(error):
     """Return the sentence of an error: of the process, which keeps it inside, or of this one."""
-    return error.message if error.kept is None else kept_message(error.kept)
+    return error.message if error.message_file is None else kept_message(error.message_file)
 
 
 @contextlib.contextmanager
@@ -52,6 +52,6 @@ def raises_inside(kind, match):
     """The block ends with an error of the process, whose own words do not cross."""
     with pytest.raises(kind) as stopped:
         yield stopped
-    assert stopped.value.kept is not None, stopped.value.message
+    assert stopped.value.message_file is not None, stopped.value.message
     assert re.search(match, own_words(stopped.value))
     assert not re.search(match, stopped.value.message)

@@ -30,13 +30,13 @@ class ReleaseError(Exception):
         internal: Detail that may be confidential; never logged, never published.
         row: Heading of `docs/runbook.md` that says what to do; None where the message itself does.
         exit_code: Exit code of the command that ends with this error.
-        kept: File of the internal folder with the sentence that `message` stands for; None if
-            `message` is the error's own.
+        message_file: File of the internal folder with the error's own message, for which `message`
+            stands; None if `message` is its own.
     """
 
     exit_code = 1
     row: str | None = None
-    kept: Path | None = None
+    message_file: Path | None = None
 
     def __init__(
         self, message: str, *, internal: str | None = None, row: str | None = None

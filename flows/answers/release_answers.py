@@ -42,14 +42,16 @@ def known_reservation(ledger: Ledger, release: str) -> Reservation:
     return found
 
 
-def release_status(home: Path, ledger: Ledger, release: str, *, own: bool = False) -> CommandAnswer:
+def release_status(
+    home: Path, ledger: Ledger, release: str, *, show_message: bool = False
+) -> CommandAnswer:
     """Return the stages, budget and state of a release.
 
     Args:
         home: The home.
         ledger: Its ledger.
         release: Name of the release.
-        own: Show what stopped the release in the error's own sentence, which may be confidential;
+        show_message: Show the own message of the error that stopped it, which may be confidential;
             False by default.
 
     Raises:
@@ -71,7 +73,7 @@ def release_status(home: Path, ledger: Ledger, release: str, *, own: bool = Fals
     stopped, failed = None, None
     waits = gate is not None and reservation.outcome is None
     if not (holder or ended or waits or state == "finished"):
-        failed = last_stop(ledger, folder, own=own)
+        failed = last_stop(ledger, folder, show_message=show_message)
         if reservation.outcome != "finished" and earlier is None:
             looks = set(CONFIDENTIAL_STAGES).intersection(left)
             stopped = ledger.opening_refusal(reservation) if looks else None
@@ -258,16 +260,16 @@ def _approval(ledger: Ledger, reservation: Reservation) -> dict[str, Any] | None
     }
 
 
-def all_statuses(home: Path, ledger: Ledger, *, own: bool = False) -> CommandAnswer:
+def all_statuses(home: Path, ledger: Ledger, *, show_message: bool = False) -> CommandAnswer:
     """Return the status of every release in the ledger, and what a person has to do.
 
     Args:
         home: The home.
         ledger: Its ledger.
-        own: As for `release_status`.
+        show_message: As for `release_status`.
     """
     names = ledger.releases()
-    found = [release_status(home, ledger, name, own=own).values for name in names]
+    found = [release_status(home, ledger, name, show_message=show_message).values for name in names]
     needs = [
         {"release": one["release"], "do": do} for one in found if (do := _to_do(one)) is not None
     ]

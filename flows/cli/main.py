@@ -45,7 +45,7 @@ def main() -> None:
         code, message = 0, ""
     except ReleaseError as error:
         code, message, row = error.exit_code, error.message, error.row
-        own = _own_sentence(error)
+        own = _message_for_terminal(error)
         faults = error.faults if isinstance(error, BadInput) else ()
     except click.exceptions.Exit as error:
         code, message = error.exit_code, ""
@@ -80,7 +80,7 @@ def main() -> None:
     sys.exit(code)
 
 
-def _own_sentence(error: ReleaseError) -> str | None:
+def _message_for_terminal(error: ReleaseError) -> str | None:
     """Return the sentence of the process that reads the data, for the person at a terminal.
 
     None if there is none. What the data break is printed by the command, before its fixed sentence.
@@ -90,9 +90,9 @@ def _own_sentence(error: ReleaseError) -> str | None:
         log, gets the fixed sentence only.
     """
     refused = isinstance(error, SchemaViolation)
-    if error.kept is None or refused or not arguments.on_terminal(sys.stderr):
+    if error.message_file is None or refused or not arguments.on_terminal(sys.stderr):
         return None
-    return kept_message(error.kept)
+    return kept_message(error.message_file)
 
 
 def _usage_fault(error: click.ClickException) -> str:

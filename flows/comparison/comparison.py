@@ -240,7 +240,7 @@ def _write_codes(of: Input, work: Path, prepared: Prepared, progress: Comparison
         _write_values(of.source, of.schema, work / of.name, prepared.request.formulas)
     except SchemaViolation as error:
         # Only for its owner: the data may be confidential after all.
-        write_internal(checked, "refusal.txt", f"{error.internal or error.message}\n")
+        write_internal(checked, "message.txt", f"{error.internal or error.message}\n")
         raise SchemaViolation(
             f"{of.name}: {error.message} Details are in {checked}.", internal=error.internal
         ) from None

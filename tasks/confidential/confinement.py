@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 Reach: TypeAlias = Literal["home", "network", "programs"]
-"""What a process must reach: the home alone; the network too, for a database, an object store or a
-cluster that runs; or programs, for a cluster that it starts, which inherit what it gives up."""
+"""What a process needs: only the home; the network too, for a database, an object store or a
+cluster that runs; or other programs too, for a cluster that it starts. They would inherit the
+limits, so `programs` sets none."""
 
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 
@@ -95,7 +96,7 @@ def refuse_programs(*, sockets: bool) -> bool:
     """Give up starting programs, and memory and queues that others could read.
 
     Args:
-        sockets: Whether it may still open sockets.
+        sockets: Whether it may still open sockets, and use io_uring.
 
     Returns:
         Whether the system can do so.

@@ -31,7 +31,7 @@ from tasks.confidential.plain_values import (
 from tasks.ledger.charging.charging_writer import ChargingWriter
 from tasks.run.earlier_releases import preview_plan
 from tasks.run.home import home, open_ledger
-from tasks.run.stage_failures import keep_detail, unexpected
+from tasks.run.stage_failures import save_stage_detail, unexpected_failure
 from tasks.support.dask_cluster import dask_client
 from tasks.support.run_folder import RunFolder, disk_errors
 
@@ -88,22 +88,22 @@ class Host:
         return reply, {}
 
     def _failed(self, error: Exception, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep the sentence and the detail of an error; return the reply, which has neither.
+        """Save the message and the detail of an error; return the reply, which has neither.
 
         Privacy:
             Whatever reads the data may have put a value into either. So both stay in the internal
             folder of the release.
         """
-        # In the home, whatever was sent.
+        # Its last part alone, so that the folder lies in the home whatever name was sent.
         folder = RunFolder(home(), Path(fields.get("release", "")).name)
         if self._run is not None:
             folder = self._run.folder
         stage = fields.get("stage")
         what = f"Stage {stage!r}" if stage else "The process that reads the data"
         if isinstance(error, ReleaseError):
-            keep_detail(what, error.internal or "", folder)
+            save_stage_detail(what, error.internal or "", folder)
         else:
-            error = unexpected(what, error, folder)
+            error = unexpected_failure(what, error, folder)
         return error_message(error, kept=folder.keep_message(error.message))
 
     def close(self) -> None:
@@ -180,7 +180,7 @@ class Host:
         if work is None or (stage in PAYS and stage not in self._grants):
             raise Malformed(f"No stage {stage!r:.40} reads the file, or it has no grant.")
         try:
-            attempt(stage, lambda: work(run), run)
+            _counting_refusals(stage, lambda: work(run), run)
         except DataRefused:
             raise
         except BadInput:
@@ -208,7 +208,7 @@ class Host:
     def _ask(self, blocks: Blocks, stage: str, codes: str, request: Mapping[str, Any]) -> Reply:
         asked = request_of(request, blocks, self._kept)
         kernel = self._kernel(stage, codes)
-        found = attempt(stage, lambda: kernel.answer(asked), self._opened)
+        found = _counting_refusals(stage, lambda: kernel.answer(asked), self._opened)
         values: dict[str, NDArray[Any]] = {
             str(at): np.asarray(value) for at, (_, value) in enumerate(found)
         }
@@ -217,7 +217,7 @@ class Host:
 
     def _rows(self, stage: str, codes: str) -> dict[str, Any]:
         kernel = self._kernel(stage, codes)
-        return {"type": "rows", "rows": attempt(stage, kernel.public_rows, self._opened)}
+        return {"type": "rows", "rows": _counting_refusals(stage, kernel.public_rows, self._opened)}
 
     def _judge(self) -> dict[str, Any]:
         run = self._opened
@@ -225,7 +225,7 @@ class Host:
         def progress(done: float) -> None:
             run.progress("check", file_work.COMPARED + (1 - file_work.COMPARED) * done)
 
-        found = attempt("check", lambda: file_work.judge_sets(run, progress), run)
+        found = _counting_refusals("check", lambda: file_work.judge_sets(run, progress), run)
         return {"type": "judged", "not_met": [[*map(int, numbers)] for numbers in found]}
 
     def _kernel(self, stage: str, codes: str) -> Kernel:
@@ -243,7 +243,7 @@ class Host:
         return run.kernel(grant, Coarsening(run.schema))
 
 
-def attempt(name: str, work: Callable[[], Result], run: ConfidentialRun) -> Result:
+def _counting_refusals(name: str, work: Callable[[], Result], run: ConfidentialRun) -> Result:
     """Return what a stage's work returns; its error is raised as it is.
 
     Args:
@@ -253,7 +253,8 @@ def attempt(name: str, work: Callable[[], Result], run: ConfidentialRun) -> Resu
 
     Privacy:
         That the data were refused is an answer about them. So the ledger counts it before anybody
-        is told; if that fails, its own error is raised, and the next attempt finds the refusal.
+        is told. If the ledger cannot count it, the ledger's error is raised instead, and the next
+        attempt finds the refusal again.
     """
     # A process that lost its lease must not read the data again.
     run.writer.require()

@@ -4,7 +4,8 @@ A request is answered by one reply; before it, any number of notices may come. E
 not on the list, or has other fields, is refused on both sides. A field of a reply depends on the
 data only through a charged answer, the number of rows where the relation makes it public, or what
 the privacy specification lists as outside epsilon: that the data were refused, or not readable.
-No text of the process crosses: an error is a kind and a row of the runbook, from closed lists.
+No text of an error crosses: it is a kind and a row of the runbook, from closed lists. If the
+process ends unexpectedly, its client copies its standard error to the internal folder, unread.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ ERRORS: Mapping[str, type[ReleaseError]] = {
         errors.StageFailed,
     )
 }
-"""Errors that may cross; any other becomes `StageFailed`."""
+"""Kinds of error that a reply may name; any other is told as `StageFailed`."""
 _ROWS = """
     account-closed at-work attempts-open attempts-refused budget-used-up bundle-not-handed-over
     charged-otherwise clock-jumped clock-off codes-damaged columns-differ committed-result-gone
@@ -148,14 +149,17 @@ def error_message(error: ReleaseError, *, kept: bool) -> dict[str, Any]:
 
 _ENDS: Mapping[str, tuple[str, str]] = {
     "AwaitsApproval": ("waits for the approval of its plan", "Approve it, then {go_on}."),
-    "BadInput": ("was refused", "Correct what it names, then give the same command again."),
+    "BadInput": (
+        "was refused",
+        "Correct what the message names, then give the same command again.",
+    ),
     "BudgetRefused": ("was refused by the ledger", "Ask the account's owner, then {go_on}."),
     "DataRefused": (
         "was refused because of its data",
-        "The ledger counts a refused attempt. Correct what it names, then {go_on}.",
+        "The ledger counts a refused attempt. Correct what the message names, then {go_on}.",
     ),
     "LedgerCorrupt": (
-        "must not go on",
+        "cannot continue: the ledger is damaged",
         "Stop all jobs, keep a copy of everything, and call the privacy officer.",
     ),
     "StageFailed": ("failed", "Remove the cause, then {go_on}."),
@@ -186,12 +190,11 @@ def error_of(message: Mapping[str, Any], folder: RunFolder, stage: str | None) -
             f"Release {release!r}" if stage is None else f"Stage {stage!r} of release {release!r}"
         )
         ended, do = _ENDS[kind]
-        why = f" ({row})" if row else ""
         shown = f"; `dp-release status {release}` shows it at a terminal" if kept and begun else ""
-        go_on = f"`dp-release resume {release}`" if begun else "give the same command again"
+        go_on = f"type `dp-release resume {release}`" if begun else "give the same command again"
         sentence = (
-            f"{what} {ended}{why}. The message {where_kept(kept)}{shown}. {do.format(go_on=go_on)}"
+            f"{what} {ended}. The message {where_kept(kept)}{shown}. {do.format(go_on=go_on)}"
         )
     error = ERRORS[kind](sentence, row=row)
-    error.kept = kept
+    error.message_file = kept
     return error

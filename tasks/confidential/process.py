@@ -114,7 +114,7 @@ def serve(connection: socket.socket, reach: Reach, databases: Sequence[str]) -> 
         databases: Environment variables with the URLs of databases that it reads.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    confine(reach, [*_writable_folders(), *_beside_files(databases)])
+    confine(reach, [*_writable_folders(), *_database_folders(databases)])
     threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
     from tasks.confidential.host import Host
     from tasks.validation.suite_judge import load_great_expectations
@@ -136,7 +136,7 @@ def serve(connection: socket.socket, reach: Reach, databases: Sequence[str]) -> 
             send(connection, reply, blocks)
 
 
-def serve_as_told() -> None:
+def serve_from_arguments() -> None:
     """Answer the messages of the client that started this interpreter, as its arguments say."""
     number, reach, *databases = sys.argv[1:]
     serve(socket.socket(fileno=int(number)), cast("Reach", reach), databases)
@@ -158,7 +158,7 @@ def _writable_folders() -> list[Path]:
     return [home(), state_folder(), *at, *caches, Path(os.devnull)]
 
 
-def _beside_files(databases: Sequence[str]) -> list[Path]:
+def _database_folders(databases: Sequence[str]) -> list[Path]:
     """Return the folders of SQLite databases: SQLite may write beside a file that it reads."""
     if not databases:
         return []
@@ -189,4 +189,4 @@ def _end_with(connection: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    serve_as_told()
+    serve_from_arguments()

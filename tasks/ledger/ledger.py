@@ -90,7 +90,7 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
         Args:
             release: Name of the release.
             fence: Fence of the lease.
-            kind: Class of the writer, which the ledger itself does not import.
+            kind: Class of the writer; this module must not import `charging`.
 
         Raises:
             StageFailed: if the lease has another fence.

@@ -2,7 +2,7 @@
 
 `Ledger.lease` gives a `ReleaseWriter` to one process at a time: Prefect's, or that of a command
 about a person's decision. What a release does with its data is written by another class, in the
-process that may see them (`tasks.ledger.charging`).
+confidential process (`tasks.ledger.charging`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _RENEWALS = 4
 
 
 class LeasedWriter:
-    """What both processes of a release have: its lease, which each write checks.
+    """Base of both writers of a release: it holds the lease, which each write checks.
 
     Each write checks the rules and the lease inside one write transaction.
     """

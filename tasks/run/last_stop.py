@@ -40,18 +40,18 @@ def note_stop(release: str, error: ReleaseError) -> None:
         error: What stopped it.
 
     Privacy:
-        The note has the fixed sentence and the runbook row, and where the error's own sentence is.
+        The note has the fixed sentence and the runbook row, and where the error's own message is.
     """
     # If the ledger cannot be asked, `status` cannot be either.
     with suppress(ReleaseError):
         ledger = open_ledger(home())
         if ledger.reservation(release) is not None and ledger.holder(release) is None:
             at = ledger.head().position if isinstance(error, BudgetRefused) else None
-            kept = None if error.kept is None else str(error.kept)
+            kept = None if error.message_file is None else str(error.message_file)
             write_stop(RunFolder(home(), release), Stop(error.message, error.row, at, kept))
 
 
-def last_stop(ledger: Ledger, folder: RunFolder, *, own: bool = False) -> str | None:
+def last_stop(ledger: Ledger, folder: RunFolder, *, show_message: bool = False) -> str | None:
     """Return why the last attempt at a release stopped, and what to do; None if it did not.
 
     A refusal by the ledger counts until a person has allowed something since.
@@ -59,8 +59,8 @@ def last_stop(ledger: Ledger, folder: RunFolder, *, own: bool = False) -> str | 
     Args:
         ledger: The ledger.
         folder: Folder of the release.
-        own: Return the error's own sentence, which may be confidential, if it was kept, not the
-            fixed one; False by default.
+        show_message: Return the error's own message, which may be confidential, if it was kept;
+            False by default, for the fixed one.
     """
     stop = read_stop(folder)
     if stop is None:
@@ -69,5 +69,7 @@ def last_stop(ledger: Ledger, folder: RunFolder, *, own: bool = False) -> str | 
         (*_, last) = ledger.entries(kinds=_ALLOWING, last=1) or (None,)
         if last is not None and last.position > stop.refused_at:
             return None
-    sentence = (kept_message(Path(stop.kept)) if own and stop.kept else None) or stop.sentence
+    sentence = (
+        kept_message(Path(stop.kept)) if show_message and stop.kept else None
+    ) or stop.sentence
     return f"{sentence} (runbook: {stop.row})" if stop.row else sentence

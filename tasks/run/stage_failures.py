@@ -45,17 +45,17 @@ def attempt(name: str, work: Callable[[], Result], run: Run) -> Result | Release
     except ReportedFailure as told:
         return told.failure
     except ReleaseError as error:
-        keep_detail(f"Stage {name!r}", error.internal or "", run.folder)
+        save_stage_detail(f"Stage {name!r}", error.internal or "", run.folder)
         return without_detail(error)
     except Exception as error:
-        return unexpected(f"Stage {name!r}", error, run.folder)
+        return unexpected_failure(f"Stage {name!r}", error, run.folder)
     except BaseException as stop:
         # privacy: Prefect may log what is chained to an exception that stops the process.
         stop.__cause__ = stop.__context__ = None
         raise
 
 
-def unexpected(what: str, error: Exception, folder: RunFolder) -> StageFailed:
+def unexpected_failure(what: str, error: Exception, folder: RunFolder) -> StageFailed:
     """Return the error for an exception that is being handled and is none of the program's own.
 
     Args:
@@ -63,7 +63,7 @@ def unexpected(what: str, error: Exception, folder: RunFolder) -> StageFailed:
         error: The exception; its traceback goes to the internal folder.
         folder: Folder of the release.
     """
-    kept = keep_detail(what, traceback.format_exc(), folder)
+    kept = save_stage_detail(what, traceback.format_exc(), folder)
     return StageFailed(
         f"{what} of release {folder.release!r} failed ({type(error).__name__}); the detail, which"
         f" may be confidential, {where_kept(kept)}. Repair the cause, then continue with"
@@ -72,6 +72,6 @@ def unexpected(what: str, error: Exception, folder: RunFolder) -> StageFailed:
     )
 
 
-def keep_detail(what: str, detail: str, folder: RunFolder) -> Path | None:
+def save_stage_detail(what: str, detail: str, folder: RunFolder) -> Path | None:
     """Write what failed, and its detail, to the internal folder; return the path if that worked."""
     return folder.keep_detail(f"{what} of release {folder.release!r}.\n\n{detail}")

@@ -29,8 +29,8 @@ class StageResult:
 
     Prefect draws an edge between two tasks if one takes what the other returned. The results
     themselves are files in the run's folder. This is not a dataclass, and no task returns one,
-    because Prefect would search its fields for edges: equal names, or a value at an address that
-    another task's value had, would draw an edge that is not there.
+    because Prefect would search its fields for edges. It knows values by their address in memory,
+    so a shared name or a reused address would draw an edge that is not there.
 
     Attributes:
         stage: Name of the task.

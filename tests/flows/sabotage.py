@@ -195,7 +195,7 @@ def serve() -> None:
     sabotage = Sabotage(row)
     sabotage.job = job
     sabotage.install(host)
-    process.serve_as_told()
+    process.serve_from_arguments()
 
 
 if __name__ == "__main__":

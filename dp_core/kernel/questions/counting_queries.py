@@ -154,7 +154,7 @@ class Parities:
         return np.fromiter(found, dtype=kind, count=self.length)
 
     def norms(self, neighbours: Neighbours) -> tuple[int, int]:
-        """Return twice how many parities one row can move, for each of them changes by 1.
+        """Return how many parities one row can move, for both norms: each changes by 1.
 
         One row more adds 1 to every parity that is even in it; the row of zeros is even in all of
         them. A row replaced changes a parity, by 1, if and only if the two rows differ in an odd

@@ -125,8 +125,8 @@ def make(
                     at_terminal = not as_json and arguments.on_terminal(sys.stderr)
                     refused = isinstance(error, SchemaViolation)
                     if show_values or (at_terminal and refused):
-                        if error.kept is not None:
-                            _show_internal(error.kept)
+                        if error.message_file is not None:
+                            _show_internal(error.message_file)
                         if refused:
                             _show_refusals(plan.spec.account)
                     if show_values or (at_terminal and error.row == "columns-differ"):

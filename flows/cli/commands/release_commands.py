@@ -145,10 +145,10 @@ def status(release: str | None) -> CommandAnswer:
 
     home, ledger = this_home(), existing_ledger()
     # privacy: the person at a terminal may see the file; JSON and output that is kept may not.
-    own = not json_wanted() and arguments.on_terminal(sys.stdout)
+    show_message = not json_wanted() and arguments.on_terminal(sys.stdout)
     if release is None:
-        return all_statuses(home, ledger, own=own)
-    return release_status(home, ledger, release, own=own)
+        return all_statuses(home, ledger, show_message=show_message)
+    return release_status(home, ledger, release, show_message=show_message)
 
 
 @cli.command()

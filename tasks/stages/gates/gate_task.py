@@ -9,7 +9,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 from prefect import Task
 
 from dp_core.errors import AwaitsApproval, Held, ReleaseError, Unpublished, without_detail
-from tasks.run.stage_failures import unexpected
+from tasks.run.stage_failures import unexpected_failure
 from tasks.stages.stage_task import quiet_task
 from tasks.support.run_folder import RunFolder
 
@@ -77,7 +77,7 @@ def gate(
                     folder.keep_detail(error.internal)
                 return without_detail(error)
             except Exception as error:
-                return unexpected(f"The ledger's task {name!r}", error, folder)
+                return unexpected_failure(f"The ledger's task {name!r}", error, folder)
 
         @wraps(work)
         def perform(subject: SubjectT, *given: P.args, **named: P.kwargs) -> ResultT | Waiting:

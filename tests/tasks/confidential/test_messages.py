@@ -122,9 +122,9 @@ def test_an_error_crosses_without_a_word_of_its_own(folder, kind, row):
     expected = "data-do-not-fit" if kind is SchemaViolation else row
     assert type(found) is kind
     assert (found.row, found.internal) == (expected if expected in ROWS else None, None)
-    assert found.kept == folder.path / "internal" / "message.txt"
+    assert found.message_file == folder.path / "internal" / "message.txt"
     assert "release 'town'" in found.message
-    assert str(found.kept) in found.message
+    assert str(found.message_file) in found.message
 
 
 @pytest.mark.parametrize("kind", {*ERRORS} - {"SchemaViolation"})
@@ -137,7 +137,7 @@ def test_the_sentence_of_an_error_says_what_where_and_what_to_do(folder, tmp_pat
     unkept = error_of({**reply, "kept": False}, folder, None)
     assert unkept.message.startswith("Release 'town' ")
     assert "could not be saved" in unkept.message
-    assert unkept.kept is None
+    assert unkept.message_file is None
     # A release that was never begun has no status, and cannot be resumed.
     early = error_of(reply, RunFolder(tmp_path, "village"), None).message
     assert "dp-release status" not in early

@@ -148,7 +148,7 @@ class ClassGradient(OfClasses, SumOfVectors):
         return (unit, unit**2) if classes == 2 else (2 * unit, 2 * unit**2)
 
     def norms(self, neighbours: Neighbours) -> tuple[int, int]:
-        """Return c (1 + p) Q ONE and c (1 + p) (Q ONE)^2 for a record; two of them for replace-one.
+        """Return c (1 + p) Q ONE and c (1 + p) (Q ONE)^2; twice and four times for replace-one.
 
         A record adds the outer product of r and x, whose norms are |r|_1 |x|_1 and |r|_2 |x|_2, and
         |x|_1 and |x|_2^2 are at most 1 + p. In units of 1/Q, r_k = p_k - Q [y = k], k from the
@@ -207,7 +207,7 @@ class NumberGradient(SumOfVectors):
         return np.hstack([residual * matrix, size]) * there[:, None]
 
     def norms(self, neighbours: Neighbours) -> tuple[int, int]:
-        """Return (2 + p) ONE^2 and (2 + p) ONE^4 for a record; two of them for replace-one.
+        """Return (2 + p) ONE^2 and (2 + p) ONE^4; twice and four times for replace-one.
 
         |r| |x|_1 + |2 r^2 - 1| with |r| <= 1 and |x|_1 <= 1 + p: at most (1 + p) + 1. So is
         r^2 |x|_2^2 + (2 r^2 - 1)^2 with r^2 <= 1 and |x|_2^2 <= 1 + p.
