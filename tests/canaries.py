@@ -53,7 +53,6 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.extensions import thresholds
 from dp_core.kernel.mechanisms import additive_noise, private_choice
 from dp_core.kernel.mechanisms.event import Event
-from dp_core.kernel.noise import threaded_noise
 from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.plan.plan import Plan
@@ -650,7 +649,7 @@ def sampler(patch: pytest.MonkeyPatch, *, factor: float, seed: int | None = None
         if seed is not None:
             here.setattr(private_choice, "noisy_max", seeded_choice(seed))
             # One generator, one thread.
-            here.setattr(threaded_noise, "FEW_CELLS", 2**62)
+            here.setattr(additive_noise, "FEW_CELLS", 2**62)
         yield
 
 

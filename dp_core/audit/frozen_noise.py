@@ -21,7 +21,6 @@ from dp_core.kernel.extensions import cell_draws, column_draws, thresholds
 from dp_core.kernel.ledger.session import Draw
 from dp_core.kernel.mechanisms import additive_noise, private_choice
 from dp_core.kernel.mechanisms.grant import Grant
-from dp_core.kernel.noise import threaded_noise
 
 Values = NDArray[np.int64]
 
@@ -141,7 +140,7 @@ class FrozenNoise:
                 (column_draws, "draw", self._draw_columns),
                 (cell_draws, "draw", self._draw_cells),
                 # One piece for each grant.
-                (threaded_noise, "FEW_CELLS", 1 << 62),
+                (additive_noise, "FEW_CELLS", 1 << 62),
             ):
                 replaced.enter_context(patch.object(module, name, function))
             yield

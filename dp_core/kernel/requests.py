@@ -10,21 +10,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.cost.currency import Currency, choice_event
-from dp_core.kernel.cost.sensitivity import Bounds, count_l1, count_l2_squared, in_shares
+from dp_core.kernel.cost.sensitivity import Bounds, count_bounds, in_shares
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.drawn_question import DrawnQuestion, rebuilt_extension
 from dp_core.kernel.errors import BadInput
 from dp_core.kernel.mechanisms import additive_noise, private_choice
 from dp_core.kernel.mechanisms.event import Event
-from dp_core.kernel.mechanisms.grant import Grant, Step
-from dp_core.kernel.noise.threaded_noise import add_in_pieces
+from dp_core.kernel.mechanisms.grant import TABLE, Grant, Step
 from dp_core.kernel.privacy import Relation, Stage
 from dp_core.kernel.questions.descriptions import of_type
 from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
@@ -66,12 +65,15 @@ class FileFacts:
 
     def count_bounds(self) -> Bounds:
         """Return the sensitivities of a table of the counter's counts."""
-        l1, l2_squared = count_l1(self.relation), count_l2_squared(self.relation)
-        return in_shares(self.relation, (1, l1, l2_squared))
+        return in_shares(self.relation, count_bounds(self.relation))
 
     def noise_event(self, cost: Fraction, found: Bounds) -> Event:
         """Return the event of noise for these sensitivities that costs exactly `cost`."""
         return self.currency.noise_event(cost, l1=found[1], l2_squared=found[2])
+
+
+Draw: TypeAlias = Callable[[Counter, Sequence[Grant]], Sequence[NDArray[np.int64]]]
+"""Reads the counter, and returns the noisy result of each grant."""
 
 
 class PlannedDraw(NamedTuple):
@@ -80,12 +82,12 @@ class PlannedDraw(NamedTuple):
     Attributes:
         batch: Name of the steps that are charged, drawn and stored together.
         steps: The steps.
-        draw: Reads the counter, and returns the noisy result of each grant.
+        draw: How they are drawn.
     """
 
     batch: str
     steps: Sequence[Step]
-    draw: Callable[[Counter, Sequence[Grant]], Sequence[NDArray[np.int64]]]
+    draw: Draw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,23 @@ class Request(ABC):
     def _batch(self) -> str:
         return batch_name(self.stage, self.replicate, self.round)
 
+    def _step(
+        self,
+        name: str,
+        cost: Fraction,
+        event: Event,
+        shape: tuple[int, ...],
+        asks: Mapping[str, object],
+    ) -> Step:
+        """Return a step whose name is unique within the stage, replicate and round."""
+        full = step_name(name, self.replicate, self.round)
+        return Step(self.stage, full, cost, event, shape, asks)
+
+
+def _with_noise(exact: Callable[[Counter], Sequence[NDArray[np.int64]]]) -> Draw:
+    """Return the draw that adds noise to every entry of what is computed from the counter."""
+    return lambda counter, grants: additive_noise.add_to_tables(exact(counter), grants)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables(Request):
@@ -143,23 +162,21 @@ class Tables(Request):
         found = facts.count_bounds()
         cliques = plain_cliques(self.cliques)
         steps = [
-            Step(
-                stage=self.stage,
-                name=table_step(clique, self.replicate, self.round),
-                cost=cost,
-                event=facts.noise_event(cost, found),
-                shape=_countable(facts.domain.project(clique).sizes),
+            self._step(
+                table_step(clique, 0),
+                cost,
+                facts.noise_event(cost, found),
+                _countable(facts.domain.project(clique).sizes),
+                TABLE,
             )
             for clique, cost in zip(cliques, self.costs, strict=True)
         ]
 
-        def draw(counter: Counter, grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+        def exact(counter: Counter) -> list[NDArray[np.int64]]:
             counts = counter.count(cliques)
-            return add_in_pieces(
-                additive_noise.add, [counts[clique].counts for clique in cliques], grants
-            )
+            return [counts[clique].counts for clique in cliques]
 
-        return PlannedDraw(self._batch, steps, draw)
+        return PlannedDraw(self._batch, steps, _with_noise(exact))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,25 +205,22 @@ class Interactions(Request):
                 f"Interactions that are measured together have at most {MOST_ENTRIES:,} entries."
             )
         steps = [
-            Step(
-                stage=self.stage,
-                name=interaction_step(of.clique, self.replicate, self.round),
-                cost=cost,
-                event=facts.noise_event(cost, facts.bounds(asked_in_shares(of, facts.relation))),
-                shape=(of.length,),
-                asks=of.to_json(),
+            self._step(
+                interaction_step(of.clique, 0),
+                cost,
+                facts.noise_event(cost, facts.bounds(asked_in_shares(of, facts.relation))),
+                (of.length,),
+                of.to_json(),
             )
             for of, cost in zip(asked, self.costs, strict=True)
         ]
 
-        def draw(counter: Counter, grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
+        def exact(counter: Counter) -> list[NDArray[np.int64]]:
             counts = counter.count(cliques)
-            # privacy: the sensitivities are proven for whole numbers, not for floats.
-            exact = [of.of_table(counts[of.clique].counts) for of in asked]
-            return add_in_pieces(additive_noise.add, exact, grants)
+            return [of.of_table(counts[of.clique].counts) for of in asked]
 
         # `Tables` may have a batch in the same stage, set and round.
-        return PlannedDraw(f"{self._batch}-interactions", steps, draw)
+        return PlannedDraw(f"{self._batch}-interactions", steps, _with_noise(exact))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,21 +244,9 @@ class Noisy(Request):
 
     def prepare(self, facts: FileFacts) -> PlannedDraw:
         asked = facts.asked(Statistic, self.question)  # type: ignore[type-abstract]
-        planned = Step(
-            stage=self.stage,
-            name=step_name(self.step, self.replicate, self.round),
-            cost=self.cost,
-            event=facts.noise_event(self.cost, facts.bounds(asked)),
-            shape=(asked.length,),
-            asks=asked.asks(),
-        )
-
-        def draw(counter: Counter, grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
-            exact = asked.exact(counter)
-            # privacy: the sensitivities are proven for whole numbers, not for floats.
-            assert exact.dtype == np.int64
-            return add_in_pieces(additive_noise.add, [exact], grants)
-
+        event = facts.noise_event(self.cost, facts.bounds(asked))
+        planned = self._step(self.step, self.cost, event, (asked.length,), asked.asks())
+        draw = _with_noise(lambda counter: [asked.exact(counter)])
         return PlannedDraw(f"{self._batch}-{self.step}", [planned], draw)
 
 
@@ -273,19 +275,18 @@ class Choices(Request):
     def prepare(self, facts: FileFacts) -> PlannedDraw:
         asked = facts.asked(TableStatistic, self.question)  # type: ignore[type-abstract]
         sensitivity = facts.bounds(asked)[0]
-        name, several = step_name(self.step, self.replicate, 0), len(self.costs) > 1
+        several = len(self.costs) > 1
         events = {cost: choice_event(facts.currency, cost, sensitivity) for cost in set(self.costs)}
         # The receipt identifies the question, so that the index is never applied to another list
         # after a change of the program.
         asks = asked.asks()
         steps = [
-            Step(
-                stage=self.stage,
-                name=f"{name}, choice {number}" if several else name,
-                cost=cost,
-                event=events[cost],
-                shape=(1,),
-                asks=asks,
+            self._step(
+                f"{self.step}, choice {number}" if several else self.step,
+                cost,
+                events[cost],
+                (1,),
+                asks,
             )
             for number, cost in enumerate(self.costs, start=1)
         ]
@@ -332,14 +333,8 @@ class Drawn(Request):
         # privacy: who asks proposes the scale, and pays for what it costs.
         if facts.currency.cost(event) > self.cost:
             raise ValueError(f"The event of step {self.name!r} costs more than its budget.")
-        planned = Step(
-            stage=self.stage,
-            name=self.name,
-            cost=self.cost,
-            event=event,
-            shape=asked.shape(domain),
-            asks=asked.asks(domain),
-        )
+        shape, asks = asked.shape(domain), asked.asks(domain)
+        planned = Step(self.stage, self.name, self.cost, event, shape, asks)
 
         def draw(counter: Counter, grants: Sequence[Grant]) -> list[NDArray[np.int64]]:
             return [asked.draw(counter, domain, grants[0])]

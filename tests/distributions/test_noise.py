@@ -20,8 +20,8 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms import private_choice
+from dp_core.kernel.mechanisms.additive_noise import PIECE_CELLS
 from dp_core.kernel.mechanisms.grant import Grant, Step
-from dp_core.kernel.noise.threaded_noise import PIECE_CELLS
 from tests.choices import exponential_mechanism, permute_and_flip
 from tests.statistical import FALSE_ALARM, discrete_gaussian, discrete_laplace, fits
 

@@ -54,7 +54,7 @@ def test_a_table_keeps_its_epsilon_for_all_rows_of_a_person(neighbours, monkeypa
     assert tables(neighbours, epsilon, rows=2 * K) > 1.2
     wrong = 1 if neighbours == "add-remove" else 2
     monkeypatch.setattr(kernel_module, "require_calibrated", lambda *_: None)
-    monkeypatch.setattr(requests_module, "count_l1", lambda _: wrong)
+    monkeypatch.setattr(requests_module, "count_bounds", lambda _: (1, wrong, 1))
     assert tables(neighbours, epsilon) > 2
 
 

@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from dp_core.kernel.noise import threaded_noise
-from dp_core.kernel.noise.threaded_noise import FEW_CELLS, PIECE_CELLS, add_in_pieces
+from dp_core.kernel.mechanisms import additive_noise
+from dp_core.kernel.mechanisms.additive_noise import FEW_CELLS, PIECE_CELLS, add_to_tables
 
 SHAPES = [(), (3, 5), (PIECE_CELLS,), (PIECE_CELLS + 1,), (7, 2000), (0,)]
 
@@ -19,7 +19,7 @@ def tables():
 @pytest.mark.parametrize("processors", [1, 3])
 @pytest.mark.parametrize("number", [3, len(SHAPES)])
 def test_every_cell_is_perturbed_once_by_its_own_grant(monkeypatch, processors, number):
-    monkeypatch.setattr(threaded_noise, "threads", lambda: processors)
+    monkeypatch.setattr(additive_noise, "threads", lambda: processors)
     exact = [np.asarray(table)[::-1] if np.ndim(table) else table for table in tables()[:number]]
     sizes = []
 
@@ -27,7 +27,8 @@ def test_every_cell_is_perturbed_once_by_its_own_grant(monkeypatch, processors, 
         sizes.append(cells.size)
         return cells + grant
 
-    drawn = add_in_pieces(perturb, exact, range(number))
+    monkeypatch.setattr(additive_noise, "add", perturb)
+    drawn = add_to_tables(exact, range(number))
     assert sum(sizes) == sum(np.size(table) for table in exact)
     for grant, (one, noisy) in enumerate(zip(exact, drawn, strict=True)):
         assert noisy.shape == np.shape(one)
@@ -36,26 +37,28 @@ def test_every_cell_is_perturbed_once_by_its_own_grant(monkeypatch, processors, 
 
 
 def test_few_cells_need_no_threads(monkeypatch):
-    monkeypatch.setattr(threaded_noise, "threads", lambda: 4)
+    monkeypatch.setattr(additive_noise, "threads", lambda: 4)
     seen = set()
 
     def perturb(cells, _grant):
         seen.add(threading.current_thread())
         return cells
 
-    add_in_pieces(perturb, [np.zeros(FEW_CELLS, np.int64)], [0])
+    monkeypatch.setattr(additive_noise, "add", perturb)
+    add_to_tables([np.zeros(FEW_CELLS, np.int64)], [0])
     assert seen == {threading.current_thread()}
-    add_in_pieces(perturb, [np.zeros(FEW_CELLS, np.int64)] * 2, [0, 1])
+    add_to_tables([np.zeros(FEW_CELLS, np.int64)] * 2, [0, 1])
     assert len(seen) > 1
 
 
 def test_of_a_draw_that_fails_nothing_is_returned(monkeypatch):
-    monkeypatch.setattr(threaded_noise, "threads", lambda: 2)
+    monkeypatch.setattr(additive_noise, "threads", lambda: 2)
 
     def perturb(cells, grant):
         if grant == 1:
             raise ValueError("no entropy")
         return cells
 
+    monkeypatch.setattr(additive_noise, "add", perturb)
     with pytest.raises(ValueError, match="no entropy"):
-        add_in_pieces(perturb, [np.zeros(FEW_CELLS, np.int64)] * 2, [0, 1])
+        add_to_tables([np.zeros(FEW_CELLS, np.int64)] * 2, [0, 1])
