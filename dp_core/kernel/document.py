@@ -26,18 +26,26 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from dp_core.kernel.canonical import canonical_json, digest
-from dp_core.kernel.errors import BadInput
+from dp_core.kernel.counting.linked_columns import MOST_MEMBERS
+from dp_core.kernel.errors import GARBAGE, BadInput
 from dp_core.kernel.extensions import EXTENSIONS
+from dp_core.kernel.questions.descriptions import fields_from_json
 
 NAME, VERSION = "dp-release kernel document", 2
 MOST_BYTES = 1 << 28
 """Most bytes of a document."""
 MOST_ROWS = 1000
-"""Most rows of a person; the accounting covers no more."""
-MOST_MEMBERS = 20
-"""Most members of a household; shares of more do not fit the counts."""
+"""Most rows of a person; the slack of `dp_core.kernel.cost.curves` covers no more."""
 
 Word: TypeAlias = Literal["row", "person", "household"]
+_PERSON = ("word", "identified_by", "most", "missing_values")
+_UNITS: Mapping[Word, tuple[tuple[str, ...], tuple[str, ...], int]] = {
+    "row": (("word",), (), 1),
+    "person": (_PERSON, ("waves",), MOST_ROWS),
+    "household": ((*_PERSON, "link"), (), MOST_MEMBERS),
+}
+"""The keys of a unit in a document, those that it may also have, and most rows or members."""
+_UNSTATED = {"identified_by": "", "most": 1, "missing_values": [], "waves": [], "link": ""}
 UNIT_KEYS = ("unit", "max_rows", "max_members", "identified_by")
 """Keys that state a unit in receipts and statements."""
 _CURRENCIES = ("pure", "zcdp", "gaussian", "mixed")
@@ -108,38 +116,19 @@ def protected_unit(values: Any) -> ProtectedUnit:
     """Return the unit that plain values state.
 
     Raises:
-        BadInput: if they are no unit; the message names the key.
+        BadInput: if they are no unit.
     """
-    if values == {"word": "row"}:
-        return A_ROW
-    needed = {"word", "identified_by", "most", "missing_values"}
-    if not isinstance(values, dict) or values.get("word") not in ("person", "household"):
-        raise wrong_document("unit")
-    household = values["word"] == "household"
-    also = {"link"} if household else {"waves"} & {*values}
-    if {*values} != needed | also:
-        raise wrong_document("unit")
-    most = MOST_MEMBERS if household else MOST_ROWS
-    if type(values["most"]) is not int or not 1 <= values["most"] <= most:
-        raise wrong_document("unit.most")
-    if not isinstance(values["identified_by"], str) or not values["identified_by"]:
-        raise wrong_document("unit.identified_by")
-    waves = values.get("waves", [])
+    try:
+        unit: ProtectedUnit = fields_from_json(ProtectedUnit, {**_UNSTATED, **values})
+    except GARBAGE:
+        raise wrong_document("unit") from None
+    needed, optional, most = _UNITS[unit.word]
+    _need({*needed} <= {*values} <= {*needed, *optional}, "unit")
+    _need(all(values[key] for key in ("identified_by", "link") if key in values), "unit")
+    _need(1 <= unit.most <= most, "unit.most")
     # A record of a panel has all waves of a person.
-    if not _are_texts(waves) or len(waves) not in (0, 2) or (waves and values["most"] != 1):
-        raise wrong_document("unit.waves")
-    if not _are_texts(values["missing_values"]):
-        raise wrong_document("unit.missing_values")
-    if household and (not isinstance(values["link"], str) or not values["link"]):
-        raise wrong_document("unit.link")
-    return ProtectedUnit(
-        values["word"],
-        values["identified_by"],
-        values["most"],
-        tuple(values["missing_values"]),
-        tuple(waves),
-        values.get("link", ""),
-    )
+    _need(not unit.waves or (len(unit.waves) == 2 and unit.most == 1), "unit.waves")
+    return unit
 
 
 def document_hash(document: Mapping[str, Any]) -> str:
@@ -159,73 +148,56 @@ def check_document(document: Mapping[str, Any]) -> ProtectedUnit:
         BadInput: if it is of another version, too large, or contradictory; the message names the
             key.
     """
-    if document.get("format") != {"name": NAME, "version": VERSION}:
-        raise wrong_document("format")
+    _need(document.get("format") == {"name": NAME, "version": VERSION}, "format")
     for key in sorted({*_KEYS} ^ {*document}):
         raise wrong_document(key)
     try:
-        if len(canonical_json(document)) > MOST_BYTES:
-            raise wrong_document("columns")
+        size = len(canonical_json(document))
     except (TypeError, ValueError):  # no JSON, or no Unicode
         raise wrong_document("format") from None
-    if not isinstance(document["release"], str) or not document["release"]:
-        raise wrong_document("release")
-    if document["neighbours"] not in ("add-remove", "replace-one"):
-        raise wrong_document("neighbours")
+    _need(size <= MOST_BYTES, "columns")
+    _need(isinstance(document["release"], str) and document["release"] != "", "release")
+    _need(document["neighbours"] in ("add-remove", "replace-one"), "neighbours")
     unit = protected_unit(document["unit"])
     _check_records(document["records"], unit)
     sizes = _check_columns(document["columns"], unit)
     try:
         _check_parts(document["records"], unit, sizes)
         _check_dependents(document["dependents"], unit, sizes)
-    except (TypeError, ValueError, LookupError, AttributeError):  # a value of another type
+    except GARBAGE:  # a value of another type
         raise wrong_document("dependents") from None
     _check_budget(document["currency"], document["stages"])
     named = document["extensions"]
-    if not _are_texts(named) or named != sorted({*named} & {*EXTENSIONS}):
-        raise wrong_document("extensions")
+    _need(_are_texts(named) and named == sorted({*named} & {*EXTENSIONS}), "extensions")
     return unit
 
 
 def _check_records(records: Any, unit: ProtectedUnit) -> None:
     """Raise unless records are made of what the unit protects."""
     of = "households" if unit.word == "household" else "panel" if unit.waves else "rows"
-    if not isinstance(records, dict) or records.get("of") != of:
-        raise wrong_document("records.of")
-    if {*records} != {"of", *_RECORDS[of]}:
-        raise wrong_document("records")
-    stated = {"households": ("key", "link", "max_members"), "panel": ("person",)}.get(of, ())
-    protects = {
-        "key": unit.identified_by,
-        "person": unit.identified_by,
-        "link": unit.link,
-        "max_members": unit.most,
-    }
-    for name in stated:
-        if records[name] != protects[name]:
-            raise wrong_document(f"records.{name}")
+    _need(isinstance(records, dict) and records.get("of") == of, "records.of")
+    _need({*records} == {"of", *_RECORDS[of]}, "records")
+    protects: dict[str, object] = {"person": unit.identified_by} if unit.waves else {}
+    if unit.word == "household":
+        protects = {"key": unit.identified_by, "link": unit.link, "max_members": unit.most}
+    for name, protected in protects.items():
+        _need(records[name] == protected, f"records.{name}")
     waves = records.get("waves", [])
-    if not _are_texts(waves) or (waves[:1] + waves[-1:]) != [*unit.waves]:
-        raise wrong_document("records.waves")
+    _need(_are_texts(waves) and (waves[:1] + waves[-1:]) == [*unit.waves], "records.waves")
 
 
 def _check_columns(columns: Any, unit: ProtectedUnit) -> dict[str, int]:
     """Return the number of codes of each column."""
-    if not isinstance(columns, list) or not columns:
-        raise wrong_document("columns")
+    _need(isinstance(columns, list) and len(columns) > 0, "columns")
     names = [each.get("name") if isinstance(each, dict) else None for each in columns]
     # privacy: who identifies a unit is no column of the tables.
-    if not _are_texts(names) or len({*names}) < len(names) or unit.identified_by in names:
-        raise wrong_document("columns")
+    unlike = _are_texts(names) and len({*names, unit.identified_by}) == len(names) + 1
+    _need(unlike, "columns")
     from dp_core.kernel.coding.coding_rule import coding_rule  # needs pyarrow, which no plan loads
 
-    sizes = {}
-    for each in columns:
-        rule = coding_rule(each)
-        if rule.nobody and unit.word != "household":
-            raise wrong_document("columns")
-        sizes[rule.name] = rule.codes
-    return sizes
+    rules = [coding_rule(each) for each in columns]
+    _need(unit.word == "household" or not any(rule.nobody for rule in rules), "columns")
+    return {rule.name: rule.codes for rule in rules}
 
 
 def _check_parts(records: Mapping[str, Any], unit: ProtectedUnit, sizes: Sizes) -> None:
@@ -266,16 +238,14 @@ def _need(right: bool, key: str) -> None:
 
 def _check_budget(currency: Any, stages: Any) -> None:
     """Raise unless the budgets of the stages are the total."""
-    if not isinstance(currency, dict) or {*currency} != {"kind", "limit", "own_delta"}:
-        raise wrong_document("currency")
+    keys = {"kind", "limit", "own_delta"}
+    _need(isinstance(currency, dict) and {*currency} == keys, "currency")
     limit, own_delta = _amount(currency["limit"]), _amount(currency["own_delta"])
-    if currency["kind"] not in _CURRENCIES or limit is None or own_delta is None:
-        raise wrong_document("currency")
-    if not isinstance(stages, dict):
-        raise wrong_document("stages")
+    stated = currency["kind"] in _CURRENCIES and None not in (limit, own_delta)
+    _need(stated, "currency")
+    _need(isinstance(stages, dict), "stages")
     costs = [_amount(cost) for cost in stages.values()]
-    if None in costs or sum(cost or 0 for cost in costs) != limit:
-        raise wrong_document("stages")
+    _need(None not in costs and sum(cost or 0 for cost in costs) == limit, "stages")
 
 
 def _amount(text: Any) -> Fraction | None:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from dp_core.kernel.counting.linked_columns import MOST_MEMBERS, household_shares
-from dp_core.kernel.document import ProtectedUnit
+from dp_core.kernel.document import MOST_ROWS, ProtectedUnit
 
 Neighbours = Literal["add-remove", "replace-one"]
 """Which pairs of files are neighbours: one unit more or less, or one unit different."""
-
-MOST_ROWS = 1000
-"""Most rows of a person; the slack of `dp_core.kernel.cost.curves` covers no more."""
 
 Noise = Literal["laplace", "gaussian"]
 """Kind of noise on counts."""
@@ -47,6 +44,8 @@ class Relation:
     shares: int = 1
 
     def __post_init__(self) -> None:
+        if self.neighbours not in get_args(Neighbours):
+            raise ValueError("There is no such neighbouring relation.")
         if type(self.max_rows) is not int or not 1 <= self.max_rows <= MOST_ROWS:
             raise ValueError(f"A person has from 1 to {MOST_ROWS} rows, not {self.max_rows!r}.")
         most = household_shares(MOST_MEMBERS)
@@ -107,10 +106,5 @@ def stated_relation(values: Mapping[str, Any]) -> Relation:
     Raises:
         ValueError: if they state none.
     """
-    most = {key: values.get(key, 1) for key in ("max_rows", "max_members")}
-    if values["neighbours"] not in ("add-remove", "replace-one") or {*map(type, most.values())} != {
-        int
-    }:
-        raise ValueError("These values state no neighbouring relation.")
-    neighbours: Neighbours = values["neighbours"]
-    return Relation(neighbours, most["max_rows"], household_shares(most["max_members"]))
+    shares = household_shares(values.get("max_members", 1))
+    return Relation(values["neighbours"], values.get("max_rows", 1), shares)

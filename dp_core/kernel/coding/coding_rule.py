@@ -21,28 +21,26 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias, cast, get_args
+from functools import partial
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.kernel.coding import parsed_texts
-from dp_core.kernel.errors import BadInput
+from dp_core.kernel.errors import GARBAGE, BadInput
+from dp_core.kernel.questions.descriptions import of_type, whole
 
 Kind: TypeAlias = Literal["levels", "integer", "number", "date", "parts"]
 Missing: TypeAlias = Literal["reject", "level"]
 OutOfRange: TypeAlias = Literal["reject", "clip", "missing"]
 
 LAST_DAY = datetime.date.max.toordinal()
-_KEYS: Mapping[str, tuple[str, ...]] = {
-    "levels": ("levels",),
-    **dict.fromkeys(("integer", "number", "date", "parts"), ("low", "high", "edges")),
-}
-_COMMON = ("name", "kind", "codes", "missing", "missing_values", "out_of_range")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +85,14 @@ class CodingRule:
     codes: int
     bins: int
     texts: Mapping[str, int]
-    edges: tuple[Fraction, ...]
-    low: Fraction
-    high: Fraction
+    edges: tuple[Fraction, ...] = ()
+    low: Fraction = Fraction(0)
+    high: Fraction = Fraction(0)
     missing: Missing
     missing_values: tuple[str, ...]
     out_of_range: OutOfRange
-    format: str
-    parts: Parts | None
+    format: str = ""
+    parts: Parts | None = None
 
     @property
     def size(self) -> int:
@@ -186,30 +184,26 @@ def coding_rule(values: Mapping[str, Any]) -> CodingRule:
         BadInput: if a key is unknown, missing or of the wrong type, or values contradict one
             another; the message names column and key.
     """
-    name = values.get("name")
+    name, kind = values.get("name"), values.get("kind")
     if not isinstance(name, str):
         raise BadInput("A column of the kernel's document has no `name`; compile it anew.")
-    kind = values.get("kind")
     if kind not in get_args(Kind):
         raise _wrong(name, "kind")
-    needed = {*_COMMON, *_KEYS[str(kind)], *(("parts",) if kind == "parts" else ())}
-    optional = {"format"} if kind == "date" else set()
-    for key in sorted(needed ^ {*values} - optional):
+    readers = {**_EVERY_KIND, **_OF_KIND[str(kind)]}
+    stated = {"format": "", **values} if kind == "date" else values
+    for key in sorted({*readers} ^ {*stated}):
         raise _wrong(name, key)
+    found: dict[str, Any] = {}
+    for key, read in readers.items():
+        try:
+            found[key] = read(stated[key])
+        except (*GARBAGE, re.error):
+            raise _wrong(name, key) from None
+    levels = found.pop("levels", ())
     rule = CodingRule(
-        name=name,
-        kind=cast(Kind, kind),
-        codes=_whole(name, values, "codes"),
-        bins=_bins(name, values),
-        texts=_level_codes(name, values) if kind == "levels" else {},
-        edges=() if kind == "levels" else tuple(_numbers(name, "edges", values["edges"])),
-        low=Fraction(0) if kind == "levels" else _numbers(name, "low", [values["low"]])[0],
-        high=Fraction(0) if kind == "levels" else _numbers(name, "high", [values["high"]])[0],
-        missing=_word(name, values, "missing", get_args(Missing)),
-        missing_values=tuple(_texts(name, "missing_values", values["missing_values"])),
-        out_of_range=_word(name, values, "out_of_range", get_args(OutOfRange)),
-        format=_date_format(name, values.get("format", "")),
-        parts=_parts(name, values["parts"]) if kind == "parts" else None,
+        **found,
+        bins=len(levels) if kind == "levels" else len(found["edges"]) - 1,
+        texts={text: code for code, texts in enumerate(levels) for text in texts},
     )
     _check(rule)
     return rule
@@ -222,80 +216,63 @@ def _check(rule: CodingRule) -> None:
     # A text has one code.
     if {*rule.texts} & {*rule.missing_values}:
         raise _wrong(rule.name, "missing_values")
-    if not rule.is_levels:
-        if not rule.continuous and any(
-            each.denominator > 1 for each in (*rule.edges, rule.low, rule.high)
-        ):
-            raise _wrong(rule.name, "edges")
-        if any(low >= high for low, high in zip(rule.edges, rule.edges[1:], strict=False)):
-            raise _wrong(rule.name, "edges")
-        if not rule.edges[0] <= rule.low <= rule.high <= rule.edges[-1]:
-            raise _wrong(rule.name, "low")
+    if rule.is_levels:
+        return
+    numbers = (*rule.edges, rule.low, rule.high)
+    are_whole = rule.continuous or all(each.denominator == 1 for each in numbers)
+    if not are_whole or any(low >= high for low, high in pairwise(rule.edges)):
+        raise _wrong(rule.name, "edges")
+    if not rule.edges[0] <= rule.low <= rule.high <= rule.edges[-1]:
+        raise _wrong(rule.name, "low")
 
 
-def _bins(name: str, values: Mapping[str, Any]) -> int:
-    key = "levels" if values["kind"] == "levels" else "edges"
-    if not isinstance(values[key], list):
-        raise _wrong(name, key)
-    return len(values[key]) - (key == "edges")
+def _levels(values: Any) -> tuple[tuple[str, ...], ...]:
+    levels: tuple[tuple[str, ...], ...] = of_type(tuple[tuple[str, ...], ...], values)
+    texts = [text for level in levels for text in {*level}]
+    if len({*texts}) < len(texts):
+        raise ValueError("A text has one code.")
+    return levels
 
 
-def _date_format(name: str, form: Any) -> str:
+def _number(value: Any) -> Fraction:
+    return Fraction(of_type(str, value))
+
+
+def _numbers(values: Any) -> tuple[Fraction, ...]:
+    return tuple(map(Fraction, of_type(tuple[str, ...], values)))
+
+
+def _date_format(value: Any) -> str:
     """Return a format that has day, month and year once each, or the empty text."""
-    text = _texts(name, "format", [form])[0]
-    if text and sorted(re.findall("%.?", text)) != ["%Y", "%d", "%m"]:
-        raise _wrong(name, "format")
-    return text
+    form: str = of_type(str, value)
+    if form and sorted(re.findall("%.?", form)) != ["%Y", "%d", "%m"]:
+        raise ValueError("A format has day, month and year.")
+    return form
 
 
-def _level_codes(name: str, values: Mapping[str, Any]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for code, texts in enumerate(values["levels"]):
-        for text in _texts(name, "levels", texts):
-            if found.setdefault(text, code) != code:
-                raise _wrong(name, "levels")
-    return found
+def _parts(values: Any) -> Parts:
+    pattern, weights = of_type(str, values["pattern"]), values["weights"]
+    if len(values) != len(fields(Parts)) or {*re.compile(pattern).groupindex} != {*weights}:
+        raise ValueError("Every part has a weight.")
+    units = {part: whole(weights, part) for part in weights}
+    return Parts(pattern, units, whole(values, "seconds"), whole(values, "last"))
 
 
-def _parts(name: str, values: Any) -> Parts:
-    keys = ("pattern", "weights", "seconds", "last")
-    if not isinstance(values, dict) or {*values} != {*keys}:
-        raise _wrong(name, "parts")
-    pattern, weights = _texts(name, "parts", [values["pattern"]])[0], values["weights"]
-    try:
-        groups = {*re.compile(pattern).groupindex}
-    except re.error:
-        raise _wrong(name, "parts") from None
-    if not isinstance(weights, dict) or groups != {*weights}:
-        raise _wrong(name, "parts")
-    units = {part: _whole(name, weights, part) for part in weights}
-    return Parts(pattern, units, _whole(name, values, "seconds"), _whole(name, values, "last"))
-
-
-def _texts(name: str, key: str, values: Any) -> Sequence[str]:
-    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
-        raise _wrong(name, key)
-    return values
-
-
-def _numbers(name: str, key: str, values: Any) -> list[Fraction]:
-    try:
-        return [Fraction(text) for text in _texts(name, key, values)]
-    except (ValueError, ZeroDivisionError):
-        raise _wrong(name, key) from None
-
-
-def _whole(name: str, values: Mapping[str, Any], key: str) -> int:
-    found = values[key]
-    if type(found) is not int or found < 0:
-        raise _wrong(name, key)
-    return found
-
-
-def _word(name: str, values: Mapping[str, Any], key: str, known: tuple[str, ...]) -> Any:
-    if values[key] not in known:
-        raise _wrong(name, key)
-    return values[key]
+_EVERY_KIND: Mapping[str, Callable[[Any], Any]] = {
+    **{key: partial(of_type, str) for key in ("name", "kind")},
+    "codes": partial(of_type, int),
+    "missing": partial(of_type, Missing),
+    "missing_values": partial(of_type, tuple[str, ...]),
+    "out_of_range": partial(of_type, OutOfRange),
+}
+_OF_BINS: Mapping[str, Callable[[Any], Any]] = {"low": _number, "high": _number, "edges": _numbers}
+_OF_KIND: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
+    "levels": {"levels": _levels},
+    **dict.fromkeys(("integer", "number"), _OF_BINS),
+    "date": {**_OF_BINS, "format": _date_format},
+    "parts": {**_OF_BINS, "parts": _parts},
+}
+"""How the value of each key is read; a reader raises one of `GARBAGE` if it is malformed."""
 
 
 def _wrong(name: str, key: str) -> BadInput:

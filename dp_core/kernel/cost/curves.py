@@ -21,7 +21,7 @@ MOST_CELLS = 2**31
 """Cells that one unit can change in one release, as the slack of `gaussian_limit` assumes.
 
 A unit changes one or two cells of each table for each of its rows (at most
-`dp_core.kernel.privacy.MOST_ROWS`; a household for each of its pair rows, at most 20 x 19, however
+`dp_core.kernel.document.MOST_ROWS`; a household for each of its pair rows, at most 20 x 19, however
 many shares they have), all scores of a vector, and all entries of an interaction (at most 2^20 in
 each set, `dp_core.kernel.questions.linear_questions.MOST_ENTRIES`). The total is far below this
 bound in every release.

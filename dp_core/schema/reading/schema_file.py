@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dp_core.errors import BadInput
-from dp_core.kernel.document import A_ROW, ProtectedUnit
-from dp_core.kernel.privacy import MOST_ROWS
+from dp_core.kernel.document import A_ROW, MOST_ROWS, ProtectedUnit
 from dp_core.schema.column_types.registry import column_type, words
 from dp_core.schema.definition import Column, DependentColumn, Schema
 from dp_core.schema.publication import UNSTATED, read_publication

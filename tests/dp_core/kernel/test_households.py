@@ -22,7 +22,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.household_counter import HouseholdCounter
 from dp_core.kernel.counting.linked_columns import MOST_MEMBERS, household_shares
-from dp_core.kernel.document import ProtectedUnit
+from dp_core.kernel.document import MOST_ROWS, ProtectedUnit
 from dp_core.kernel.extensions.cosine_tails import CosineTails
 from dp_core.kernel.extensions.cuts import CutDeviations
 from dp_core.kernel.extensions.f_score import FScore
@@ -33,7 +33,7 @@ from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
-from dp_core.kernel.privacy import MOST_ROWS, Relation
+from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.limited_sums import LimitedSums
 from dp_core.kernel.questions.linear_questions import (

@@ -11,13 +11,14 @@ from dp_core.client.noise_scale import sensitivities
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_bounds, of_unit
+from dp_core.kernel.document import MOST_ROWS
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent, differing_draws
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.extensions.thresholds import StabilityEvent, kept_by_chance
 from dp_core.kernel.mechanisms.event_reading import event_from_json
-from dp_core.kernel.privacy import MOST_ROWS, Relation
+from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.linear_questions import CellSums
 from dp_core.kernel.questions.query_scores import QueryCounts
