@@ -65,11 +65,9 @@ class Profiler:
         """Add a batch of raw values to the profile of their partition; return the typed values."""
         typed = self.encoder.reader.read(values)
         profile.rows += len(values)
-        counted = self.encoder.counted_in_range(typed)
-        if counted is None:
-            problem = self.encoder.problem(typed)
-            counted = {} if problem is None else count_problems(problem, typed)
-        profile.problems.update(counted)
+        problem = self.encoder.problem(typed)
+        if problem is not None:
+            profile.problems.update(count_problems(problem, typed))
         if self.column.levels:
             self._add_texts(profile, typed)
         else:

@@ -11,6 +11,8 @@ from dp_core.kernel.codes import Codes, code_type
 
 MOST_CELLS = 1 << 14
 """Most cells of a grid, so that its tables stay in the fastest caches."""
+LOOKUP = 1 << 16
+"""Widest range of whole numbers whose bins are in a table, one for each number."""
 
 
 class EdgeGrid:
@@ -40,6 +42,10 @@ class EdgeGrid:
         self._whole = edges.dtype.kind == "i"
         self._step: Any = None
         """Width of a cell as a power of two (whole numbers), or cells for each unit (others)."""
+        self._table: Codes | None = None
+        if self._whole and 0 <= int(high) - int(low) < LOOKUP:
+            self._table = self.place(low + np.arange(int(high) - int(low) + 1))
+            return
         never = np.iinfo(np.int64).max if self._whole else np.inf
         if not (low <= high < never and (not self._whole or int(high) - int(low) < 2**62)):
             return
@@ -69,6 +75,9 @@ class EdgeGrid:
             values: Within the range.
         """
         codes: Codes
+        if self._table is not None:
+            codes = self._table.take(values - self._low, mode="clip")
+            return codes
         if self._step is None:
             codes = np.searchsorted(self._edges, values, side="right").astype(self._type)
             return codes

@@ -30,9 +30,6 @@ from dp_core.kernel.coding.problems import Problem, refused_problems
 from dp_core.kernel.coding.raw_values import Array, Reader, State, Values
 from dp_core.kernel.coding.stored_texts import in_32_bits
 
-LOOKUP = 1 << 16
-"""Widest range of whole numbers that is encoded by table lookup instead of search."""
-
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Encoded:
@@ -62,19 +59,12 @@ class RuleEncoder:
                 # As the reader rounds values.
                 ends = in_32_bits(np.array([float(rule.low), float(rule.high)]))
                 self.low, self.high = ends.tolist()
-                edges = np.array([float(edge) for edge in rule.edges[1:-1]], np.float64)
-                self._edges: Array = in_32_bits(edges)
+                edges: Array = in_32_bits(np.array([float(edge) for edge in rule.edges[1:-1]]))
             else:
                 self.low, self.high = _fit(int(rule.low)), _fit(int(rule.high))
-                whole = [_fit(math.ceil(edge)) for edge in rule.edges[1:-1]]
-                self._edges = np.array(whole, dtype=np.int64)
-        self._table: Codes | None = None
-        self._grid: EdgeGrid | None = None
-        if not (rule.is_levels or rule.continuous) and 0 <= self.high - self.low < LOOKUP:
-            legal = np.arange(int(self.low), int(self.high) + 1, dtype=np.int64)
-            # `right`: a value equal to an edge belongs to the bin above it.
-            table = np.searchsorted(self._edges, legal, side="right")
-            self._table = table.astype(self._type)
+                edges = np.array([_fit(math.ceil(each)) for each in rule.edges[1:-1]], np.int64)
+            kind = edges.dtype.type
+            self._grid = EdgeGrid(edges, kind(self.low), kind(self.high))
 
     def encode(self, values: pa.Array) -> Encoded:
         """Return the codes of a batch of raw values, and the rows that do not fit the schema.
@@ -88,61 +78,38 @@ class RuleEncoder:
 
     def place(self, values: Values) -> Encoded:
         """Return the codes of typed values."""
-        counted = self.counted_in_range(values)
-        if counted is not None and self.refused.isdisjoint(counted):
-            return Encoded(self._legal_codes(values), None, counted)
-        codes, problem = self._codes(values)
+        problem = self.problem(values)
+        if self.rule.is_levels:
+            codes = values.data.astype(self._type)
+        else:
+            # Entries without a value are arbitrary, such as a number that means missing.
+            within = values.data if problem is None else np.clip(values.data, self.low, self.high)
+            codes = self._grid.place(within).astype(self._type, copy=False)
         if problem is None:
             return Encoded(_rows(codes, values), None, {})
-        counted = count_problems(problem, values)
-        stop = np.zeros(len(PROBLEMS), dtype=bool)
-        for kind in self.refused:
-            stop[PROBLEMS.index(kind)] = True
-        stopped = stop[problem]
-        bad = _rows(stopped, values) if any(kind in self.refused for kind in counted) else None
-        return Encoded(_rows(codes, values), bad, counted)
+        counted, bad = count_problems(problem, values), np.zeros(problem.size, np.bool_)
+        for kind in counted:
+            found = problem == PROBLEMS.index(kind)
+            if kind in self.refused:
+                bad |= found
+                np.copyto(codes, 0, where=found)
+            elif (kind, self.rule.out_of_range) != (Problem.RANGE, "clip"):
+                assert self.rule.missing_code is not None
+                np.copyto(codes, self.rule.missing_code, where=found)
+        refused = None if self.refused.isdisjoint(counted) else _rows(bad, values)
+        return Encoded(_rows(codes, values), refused, counted)
 
     def outside(self, values: Values) -> NDArray[np.bool_]:
         """Return which entries of an integer, number or date column are out of range."""
         outside: NDArray[np.bool_] = (values.data < self.low) | (values.data > self.high)
         return outside
 
-    def counted_in_range(self, values: Values) -> dict[Problem, int] | None:
-        """Return the rows with each problem; None if a value is out of range or entries are texts.
-
-        Args:
-            values: Typed values of the column.
-        """
-        data, state = values.data, values.state
-        if self.rule.is_levels or values.index is not None:
-            return None
-        outside = data.size > 0 and not (self.low <= data.min() and data.max() <= self.high)
-        # Entries without a value are arbitrary, so they do not count.
-        if outside and (state is None or self.outside(values)[state == State.VALUE].any()):
-            return None
-        if state is None:
-            return {}
-        kinds = {Problem.MISSING: State.MISSING, Problem.TYPE: State.UNKNOWN}
-        found = {name: int(np.count_nonzero(state == kind)) for name, kind in kinds.items()}
-        return {name: rows for name, rows in found.items() if rows}
-
-    def _legal_codes(self, values: Values) -> Codes:
-        """Return the codes if no problem is refused and no value is out of range."""
-        if values.state is None:
-            return self._place(values.data)
-        # Entries without a value are arbitrary, such as a number that means missing.
-        codes = self._place(np.clip(values.data, self.low, self.high))
-        if self.rule.missing_code is not None:
-            np.copyto(codes, self.rule.missing_code, where=values.state != State.VALUE)
-        return codes
-
     def problem(self, values: Values) -> NDArray[np.uint8] | None:
         """Return the index in `PROBLEMS` of each entry's problem (0: none); None without any."""
-        problem: NDArray[np.uint8] | None = None
-        if values.state is not None:
+        problem = None if values.state is None else values.state.copy()
+        if problem is not None:
             unknown = Problem.LEVEL if self.rule.is_levels else Problem.TYPE
-            names = {State.VALUE: None, State.MISSING: Problem.MISSING, State.UNKNOWN: unknown}
-            problem = np.array([PROBLEMS.index(names[s]) for s in State], np.uint8)[values.state]
+            np.copyto(problem, PROBLEMS.index(unknown), where=problem == State.UNKNOWN)
         if not self.rule.is_levels:
             outside = self.outside(values)
             if outside.any():
@@ -150,37 +117,9 @@ class RuleEncoder:
                 problem[outside & (problem == 0)] = PROBLEMS.index(Problem.RANGE)
         return problem
 
-    def _codes(self, values: Values) -> tuple[Codes, NDArray[np.uint8] | None]:
-        problem = self.problem(values)
-        if self.rule.is_levels:
-            codes = values.data.astype(self._type)
-        elif problem is None:
-            codes = self._place(values.data)
-        else:
-            codes = self._place(np.clip(values.data, self.low, self.high))
-        if problem is not None:
-            new = np.zeros(len(PROBLEMS), self._type)
-            override = np.array([name is not None for name in PROBLEMS])
-            if self.rule.missing_code is not None:
-                for name in set(PROBLEMS) - {None} - self.refused:
-                    new[PROBLEMS.index(name)] = self.rule.missing_code
-            if self.rule.out_of_range == "clip":
-                override[PROBLEMS.index(Problem.RANGE)] = False
-            codes = np.where(override[problem], new[problem], codes)
-        return codes, problem
-
-    def _place(self, data: Array) -> Codes:
-        """Return the bins of values within the bounds."""
-        if self._table is not None:
-            looked_up: Codes = self._table.take(data - int(self.low), mode="clip")
-            return looked_up
-        if self._grid is None:
-            kind = self._edges.dtype.type
-            self._grid = EdgeGrid(self._edges, kind(self.low), kind(self.high))
-        return self._grid.place(data)
-
 
 PROBLEMS: tuple[Problem | None, ...] = (None, *Problem)
+assert PROBLEMS.index(Problem.MISSING) == State.MISSING
 
 
 def count_problems(problem: NDArray[np.uint8], values: Values) -> dict[Problem, int]:
@@ -191,12 +130,12 @@ def count_problems(problem: NDArray[np.uint8], values: Values) -> dict[Problem, 
         values: The typed values.
     """
     if values.index is None:
-        counts = np.bincount(problem, minlength=len(PROBLEMS))
+        counts = [np.count_nonzero(problem == number) for number in range(len(PROBLEMS))]
     elif not problem[:-1].any() and values.index.max(initial=0) < problem.size - 1:
         return {}  # the last entry is for rows without a value
     else:
         rows = np.bincount(values.index, minlength=problem.size)
-        counts = np.bincount(problem, weights=rows, minlength=len(PROBLEMS))
+        counts = [rows[problem == number].sum() for number in range(len(PROBLEMS))]
     found = zip(PROBLEMS, counts, strict=True)
     return {name: int(count) for name, count in found if name is not None and count}
 

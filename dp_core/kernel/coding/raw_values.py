@@ -159,17 +159,9 @@ class Reader:
             values = values.combine_chunks()
         kind = value_type(values)
         self._check_type(kind)
-        if self.rule.is_levels or not self._is_typed(kind):
-            return self._read_distinct(values)
-        values = plain(values)
-        exact = None
-        if self.rule.own_texts:
-            data, state = self._stored_since(values)
-        elif not self.rule.continuous:
-            data, state = self._stored_integers(values)
-        else:
-            data, state, exact = self._stored_numbers(values)
-        return Values(data, state if np.count_nonzero(state) else None, None, exact=exact)
+        if self.rule.is_stored(kind):
+            return self._read_stored(plain(values))
+        return self._read_distinct(values)
 
     def rewritten(self, values: pa.Array) -> pa.Array | None:
         """Return the texts, else null, of values for which `read` refuses a column of levels.
@@ -189,9 +181,7 @@ class Reader:
         Args:
             values: Any array type that `read` takes, in one piece.
         """
-        if pa.types.is_dictionary(values.type):
-            return self.texts(values.dictionary).take(values.indices.cast(pa.int64()))
-        self._check_type(values.type)
+        self._check_type(value_type(values))
         return canonical_texts(values)
 
     def _check_type(self, kind: pa.DataType) -> None:
@@ -248,10 +238,6 @@ class Reader:
             " numbers, or as text with all digits."
         )
 
-    def _is_typed(self, kind: pa.DataType) -> bool:
-        """Return whether values of a type are read without their texts; never for levels."""
-        return self.rule.is_stored(kind)
-
     def _read_distinct(self, values: pa.Array) -> Values:
         if pa.types.is_null(values.type):
             values = values.cast(pa.string())
@@ -292,16 +278,13 @@ class Reader:
         if len(self._missing_forms):
             missing |= _places(_short_forms(texts), self._missing_forms) >= 0
         texts = self._padded(texts)
-        data, valid = self._parsed(texts)
+        data, valid = self.rule.parsed(texts)
         if not (self.rule.own_texts or valid.all()):
-            data, valid = self._parsed(value_texts(texts).fill_null(""))
+            data, valid = self.rule.parsed(value_texts(texts).fill_null(""))
         state = np.where(valid, State.VALUE, State.UNKNOWN).astype(np.uint8)
         self._mark_missing(in_32_bits(data) if self.rule.continuous else data, state)
         state[missing] = State.MISSING
         return data, state
-
-    def _parsed(self, texts: pa.Array) -> tuple[Array, NDArray[np.bool_]]:
-        return self.rule.parsed(texts)
 
     def _padded(self, texts: pa.Array) -> pa.Array:
         """Return texts of a format of digits only with the zero that a number loses."""
@@ -318,46 +301,40 @@ class Reader:
         mask = pc.or_(pc.is_in(texts, value_set=self._missing), texts.is_null())
         return np.array(mask.to_numpy(zero_copy_only=False), dtype=bool)
 
-    def _stored_integers(self, values: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
-        state = _null_state(values)
-        if pa.types.is_floating(values.type):
-            floats = doubles(values)
-            state[np.isnan(floats)] = State.MISSING
-            fraction = np.isfinite(floats) & (floats != np.floor(floats))
+    def _read_stored(self, values: pa.Array) -> Values:
+        """Return stored numbers, dates or times of day, which are read without their texts."""
+        state, exact = _null_state(values), None
+        data: Array
+        if self.rule.own_texts:
+            assert self.rule.span is not None
+            (first, last), data = self.rule.span, self.rule.stored_values(values)
+            beyond = (data < first) | (data > last)
+            if beyond.any():  # no text is read as a value beyond
+                data[beyond] = first
+                state[beyond & (state == State.VALUE)] = State.UNKNOWN
+        else:
+            data = self._stored_numbers(values, state)
+            if self.rule.continuous:
+                exact = data.astype(np.float64, copy=False)
+                data = in_32_bits(exact)
+            else:
+                data = _to_int64(data)
+        self._mark_missing(data, state)
+        return Values(data, state if np.count_nonzero(state) else None, None, exact=exact)
+
+    def _stored_numbers(self, values: pa.Array, state: NDArray[np.uint8]) -> Array:
+        """Return stored numbers, 0 where there is none, or no whole number in a column of such."""
+        if not pa.types.is_floating(values.type):
+            return _zeroed(values)
+        data = doubles(values)
+        without = np.isnan(data)
+        state[without] = State.MISSING
+        if not self.rule.continuous:
+            fraction = np.isfinite(data) & (data != np.floor(data))
             state[fraction] = State.UNKNOWN
-            state[fraction & np.isin(in_32_bits(floats), self._broken_codes)] = State.MISSING
-            data = _to_int64(np.where(np.isnan(floats) | fraction, 0.0, floats))
-        else:
-            data = _to_int64(_zeroed(values))
-        self._mark_missing(data, state)
-        return data, state
-
-    def _stored_numbers(
-        self, values: pa.Array
-    ) -> tuple[Array, NDArray[np.uint8], NDArray[np.float64]]:
-        state = _null_state(values)
-        if pa.types.is_floating(values.type):
-            data = doubles(values)
-            nan = np.isnan(data)
-            if nan.any():
-                state[nan] = State.MISSING
-                data = np.where(nan, 0.0, data)
-        else:
-            data = _zeroed(values).astype(np.float64)
-        short = in_32_bits(data)
-        self._mark_missing(short, state)
-        return short, state, data
-
-    def _stored_since(self, values: pa.Array) -> tuple[Array, NDArray[np.uint8]]:
-        state, data = _null_state(values), self.rule.stored_values(values)
-        assert self.rule.span is not None
-        first, last = self.rule.span
-        beyond = (data < first) | (data > last)
-        if beyond.any():  # no text is read as a value beyond
-            data[beyond] = first
-            state[beyond & (state == State.VALUE)] = State.UNKNOWN
-        self._mark_missing(data, state)
-        return data, state
+            state[fraction & np.isin(in_32_bits(data), self._broken_codes)] = State.MISSING
+            without |= fraction
+        return np.where(without, 0.0, data) if without.any() else data
 
     def _missing_codes(self) -> tuple[Array, pa.Array]:
         """Return the values that mean missing, and the numbers that do and are no such value.
@@ -369,7 +346,7 @@ class Reader:
             return np.empty(0), texts.slice(0, 0)
         forms = _short_forms(texts)
         if self.rule.own_texts:
-            data, valid = self._parsed(self._padded(texts))
+            data, valid = self.rule.parsed(self._padded(texts))
             return np.unique(data[valid]), forms.drop_null()
         exact = value_texts(texts).fill_null("")
         numbers, valid = numbers_of(exact)

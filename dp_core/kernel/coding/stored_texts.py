@@ -30,10 +30,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dp_core.kernel.coding.parsed_texts import NUMBER_TEXT, days_and_rest
+from dp_core.kernel.coding.parsed_texts import INTEGER_TEXT, NUMBER_TEXT, days_and_rest
 from dp_core.kernel.errors import SchemaViolation
 
-_WHOLE = r"^[+-]?[0-9]+(\.0*)?$"
 _DAY, _HOURS = "[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
 _TIME = f"^({_DAY}([T ][0-9]{{2}})?|({_DAY}[T ])?{_HOURS})$"
 BOOLEAN = "^(true|false|True|False|TRUE|FALSE)$"
@@ -111,7 +110,7 @@ def value_texts(texts: pa.Array) -> pa.Array:
     if pc.any(hexadecimal).as_py():
         numbers = texts.filter(hexadecimal).cast(pa.int64()).cast(pa.string())
         texts = pc.replace_with_mask(texts, hexadecimal, numbers)
-    found = pc.if_else(pc.match_substring_regex(texts, _WHOLE), whole_texts(texts), None)
+    found = pc.if_else(pc.match_substring_regex(texts, INTEGER_TEXT), whole_texts(texts), None)
     inexact = pc.and_(pc.match_substring_regex(texts, NUMBER_TEXT), found.is_null())
     inexact = inexact.fill_null(False)
     if pc.any(inexact).as_py():
@@ -134,7 +133,7 @@ def whole_texts(texts: pa.Array) -> pa.Array:
     digits = pc.replace_substring_regex(texts, r"^\+|\.0*$", "")
     digits = pc.replace_substring_regex(digits, r"^(-?)0+([0-9])", r"\1\2")
     digits = pc.if_else(pc.equal(digits, "-0"), "0", digits)
-    return pc.if_else(pc.match_substring_regex(texts, _WHOLE), digits, texts)
+    return pc.if_else(pc.match_substring_regex(texts, INTEGER_TEXT), digits, texts)
 
 
 def identifier_texts(values: pa.Array, what: str) -> pa.Array:
@@ -184,7 +183,7 @@ def _plain_identifiers(texts: pa.Array) -> pa.Array:
     """Return texts, numbers among them as programs write them that read all texts as numbers."""
     texts = whole_texts(texts)
     number = pc.match_substring_regex(texts, f"{NUMBER_TEXT}|{_HEXADECIMAL}")
-    number = pc.and_not(number, pc.match_substring_regex(texts, _WHOLE)).fill_null(False)
+    number = pc.and_not(number, pc.match_substring_regex(texts, INTEGER_TEXT)).fill_null(False)
     if not pc.any(number).as_py():
         return texts
     found = texts.filter(number)

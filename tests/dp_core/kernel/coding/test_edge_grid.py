@@ -58,8 +58,8 @@ def test_values_are_placed_as_a_search_among_the_edges_places_them(case, seed):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_edges_of_a_hundred_bins_are_placed_without_a_search(kind):
-    edges = np.linspace(0, 4200, 101).astype(kind)[1:-1]
-    grid = EdgeGrid(edges, kind(0), kind(4200))
+    edges = np.linspace(0, 4_200_000, 101).astype(kind)[1:-1]
+    grid = EdgeGrid(edges, kind(0), kind(4_200_000))
     grid._edges = None  # what a search would look at
     values = beside(edges)
     expected = np.searchsorted(edges, values, side="right")
