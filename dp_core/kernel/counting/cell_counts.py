@@ -220,10 +220,7 @@ def _count_block(
                 end = min(begin + INDEX_ROWS, last)
                 index = small[: end - begin]
                 _locate(block, begin, end, columns, index)
-                if copies == 4:
-                    _tally_four(index, scratch, size)
-                else:
-                    _tally_two(index, scratch, size)
+                _tally_copies(index, scratch, size, copies)
             for copy in range(copies):
                 _collect(scratch[copy * size : (copy + 1) * size], counter)
     for table in range(cells.size):
@@ -285,28 +282,14 @@ def _tally(index: Any, counter: Any) -> None:
 
 
 @nb.njit(nogil=True, cache=True)
-def _tally_two(index: Any, scratch: Any, cells: int) -> None:
-    one = np.uint16(1)
-    even, odd = scratch[:cells], scratch[cells : 2 * cells]
+def _tally_copies(index: Any, scratch: Any, cells: int, copies: int) -> None:
+    """Count four rows at a time, in four copies of the table or twice in each of two."""
+    one, half = np.uint16(1), (copies - 2) * cells
+    first, second = scratch[:cells], scratch[cells : 2 * cells]
+    third, fourth = scratch[half : half + cells], scratch[half + cells : half + 2 * cells]
     done = index.size // 4 * 4
     for row in range(0, done, 4):
         # All cells are loaded before the first store, which might otherwise alias them.
-        c0, c1, c2, c3 = index[row], index[row + 1], index[row + 2], index[row + 3]
-        even[c0] += one
-        odd[c1] += one
-        even[c2] += one
-        odd[c3] += one
-    for row in range(done, index.size):
-        even[index[row]] += one
-
-
-@nb.njit(nogil=True, cache=True)
-def _tally_four(index: Any, scratch: Any, cells: int) -> None:
-    one = np.uint16(1)
-    first, second = scratch[:cells], scratch[cells : 2 * cells]
-    third, fourth = scratch[2 * cells : 3 * cells], scratch[3 * cells : 4 * cells]
-    done = index.size // 4 * 4
-    for row in range(0, done, 4):
         c0, c1, c2, c3 = index[row], index[row + 1], index[row + 2], index[row + 3]
         first[c0] += one
         second[c1] += one
