@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from dp_core.accounts.chain_audit import MemoryBook
 from dp_core.accounts.ledger_position import whereabouts
 from dp_core.kernel.cost.composition import Terms
-from dp_core.kernel.ledger.entries import charge_key, make_entry, unique_key
+from dp_core.kernel.ledger.entries import Entry, charge_key, make_entry, unique_key
 from dp_core.kernel.ledger.receipts import PUBLISHED, START, make_receipt
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.plan.plan import Plan
@@ -63,16 +63,16 @@ class Filler:
         receipt = make_receipt(
             number=number + 1, kind=kind, at=recorded[:10], previous=previous, **values
         )
-        entry = make_entry(
-            receipt,
+        draft = Entry(
             position=position,
+            receipt=receipt,
             reservation=reservation,
             about=about,
             key=key or unique_key(receipt, about, reservation),
             recorded=recorded,
             salt=os.urandom(16).hex(),
-            previous=self._link,
         )
+        entry = make_entry(draft, self._link)
         after = totals_after(entry, self._book)
         self._book.add(entry, after)
         self._changed |= {subject: (position, value) for subject, value in after.items()}

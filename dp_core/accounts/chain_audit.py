@@ -19,7 +19,7 @@ from dp_core.accounts.signatures import (
     signed_message,
 )
 from dp_core.kernel.errors import GARBAGE, BadInput, LedgerCorrupt
-from dp_core.kernel.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
+from dp_core.kernel.ledger.account_terms import OF_ACCOUNT, Charter, Promise, amended, promise_of
 from dp_core.kernel.ledger.entries import Entry, charge_key, entry_link, unique_key
 from dp_core.kernel.ledger.receipts import (
     PUBLISHED,
@@ -279,7 +279,6 @@ class MemoryBook:
         self.inputs: dict[int, str] = {}
         self._accounts: dict[str, str] = {}
         self._users: set[tuple[str, str]] = set()
-        self._terms: dict[str, list[Receipt]] = {}
         self._charters: dict[str, Charter] = {}
         self._within: dict[str, list[str]] = {}
         self._promises: dict[int, Promise] = {}
@@ -301,8 +300,8 @@ class MemoryBook:
         if entry.kind == "adopt":
             self._adoptions.append(receipt)
         if entry.kind in OF_ACCOUNT:
-            self._terms.setdefault(receipt.account, []).append(receipt)
-            self._charters[receipt.account] = charter_of(self._terms[receipt.account])
+            before = self._charters.get(receipt.account)
+            self._charters[receipt.account] = amended(before, receipt)
         if entry.kind == "open" and entry.about is not None:
             self._within.setdefault(entry.about, []).append(receipt.account)
         if entry.kind in ("approve", "withdraw"):

@@ -93,8 +93,8 @@ def frozen(monkeypatch):
     monkeypatch.setattr(uuid, "uuid4", lambda: uuid.UUID(int=1))
     make_entry, entry_link = rows_module.make_entry, entries.entry_link
 
-    def unsalted(receipt, **values):
-        return make_entry(receipt, **{**values, "salt": "0" * 32})
+    def unsalted(draft, previous):
+        return make_entry(replace(draft, salt="0" * 32), previous)
 
     def blind(entry, previous):
         if entry.kind == "input":

@@ -7,11 +7,11 @@ holds the budget that one reservation set aside for a release.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, assert_never, cast, get_args
+from typing import Any, get_args
 
 from dp_core.kernel.canonical import remembered
 from dp_core.kernel.cost.composition import Terms
@@ -123,23 +123,6 @@ class Promise:
         object.__setattr__(self, "costs", MappingProxyType(dict(self.costs)))
 
 
-def charter_of(receipts: Sequence[Receipt]) -> Charter:
-    """Return the current terms of an account.
-
-    Args:
-        receipts: All receipts of the account's own entries (`open`, `raise`, ...), in order.
-
-    Raises:
-        ValueError: if they do not begin with the opening.
-    """
-    charter: Charter | None = None
-    for receipt in receipts:
-        charter = amended(charter, receipt)
-    if charter is None:
-        raise ValueError("The first entry of an account must be its opening.")
-    return charter
-
-
 def amended(charter: Charter | None, receipt: Receipt) -> Charter:
     """Return the terms of an account after one more receipt.
 
@@ -152,48 +135,32 @@ def amended(charter: Charter | None, receipt: Receipt) -> Charter:
     """
     body: Mapping[str, Any] = receipt.body
     day = datetime.date.fromisoformat(receipt.at)
-    kind = cast(AccountKind, receipt.kind)
-    if kind == "open":
-        return _opened(receipt, day)
+    if receipt.kind == "open":
+        return Charter(
+            name=receipt.account,
+            terms=Terms(**_stated_terms(body, "composition", "epsilon", "delta", "own_delta")),
+            calendar=body["calendar"] or None,
+            neighbours=body["neighbours"],
+            unit=body["unit"],
+            within=body["within"],
+            approved_only=body["approved_only"],
+            owner=body["owner"],
+            opened=day,
+            core_only=body.get("core_only", False),
+        )
     if charter is None:
         raise ValueError("The first entry of an account must be its opening.")
-    terms, calendar = charter.terms, charter.calendar
-    match kind:
-        case "close":
-            return replace(charter, closed=True)
-        case "raise":
-            epsilon, delta = exact_fraction(body["epsilon"]), exact_fraction(body["delta"])
-            terms = replace(terms, epsilon=epsilon, delta=delta)
-            calendar = body["calendar"] or None
-        case "restate":
-            own_delta = exact_fraction(body["own_delta"])
-            terms = replace(terms, composition=body["composition"], own_delta=own_delta)
-            calendar = body["calendar"] or None
-        case _:
-            assert_never(kind)
-    changes = (*charter.changes, (day, kind, terms))
-    return replace(charter, terms=terms, calendar=calendar, changes=changes)
+    if receipt.kind == "close":
+        return replace(charter, closed=True)
+    changed = {"raise": ("epsilon", "delta"), "restate": ("composition", "own_delta")}[receipt.kind]
+    terms = replace(charter.terms, **_stated_terms(body, *changed))
+    changes = (*charter.changes, (day, receipt.kind, terms))
+    return replace(charter, terms=terms, calendar=body["calendar"] or None, changes=changes)
 
 
-def _opened(receipt: Receipt, day: datetime.date) -> Charter:
-    body: Mapping[str, Any] = receipt.body
-    return Charter(
-        name=receipt.account,
-        terms=Terms(
-            composition=body["composition"],
-            epsilon=exact_fraction(body["epsilon"]),
-            delta=exact_fraction(body["delta"]),
-            own_delta=exact_fraction(body["own_delta"]),
-        ),
-        calendar=body["calendar"] or None,
-        neighbours=cast(Neighbours, body["neighbours"]),
-        unit=body["unit"],
-        within=body["within"],
-        approved_only=body["approved_only"],
-        owner=body["owner"],
-        opened=day,
-        core_only=body.get("core_only", False),
-    )
+def _stated_terms(body: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return the fields of `Terms` that a receipt states."""
+    return {n: body[n] if n == "composition" else exact_fraction(body[n]) for n in names}
 
 
 _RESERVED = (
@@ -215,7 +182,7 @@ def promise_of(position: int, receipt: Receipt) -> Promise:
         receipt: Receipt of kind `reserve`.
     """
     body: Mapping[str, Any] = receipt.body
-    currency = body["currency"]
+    currency, used = body["currency"], body.get("measurements")
     return Promise(
         position=position,
         release=receipt.release,
@@ -235,13 +202,9 @@ def promise_of(position: int, receipt: Receipt) -> Promise:
         sets=body.get("sets", 1),
         document=body.get("document", ""),
         extensions=frozenset(body.get("extensions", ())),
-        measurements=_used(body.get("measurements")),
+        measurements=None if used is None else UsedMeasurements(used["release"], used["head"]),
         columns=tuple((key, body[key]) for key in ("identified_by", "link") if key in body),
     )
-
-
-def _used(named: Mapping[str, str] | None) -> UsedMeasurements | None:
-    return None if named is None else UsedMeasurements(named["release"], named["head"])
 
 
 def charged_event(receipt: Receipt) -> tuple[Fraction, Event]:

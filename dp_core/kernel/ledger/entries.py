@@ -48,9 +48,9 @@ class Entry:
     key: str | None
     recorded: str
     salt: str
-    link: str
-    signer: str | None
-    signature: str | None
+    link: str = ""
+    signer: str | None = None
+    signature: str | None = None
 
     @property
     def kind(self) -> str:
@@ -63,30 +63,13 @@ class Entry:
         return self.receipt.body
 
 
-def make_entry(
-    receipt: Receipt,
-    *,
-    position: int,
-    reservation: int | None,
-    about: str | None,
-    key: str | None,
-    recorded: str,
-    salt: str,
-    previous: str,
-) -> Entry:
+def make_entry(draft: Entry, previous: str) -> Entry:
     """Return an unsigned entry with its link.
 
     Args:
-        receipt: Its receipt.
-        position: Position in the ledger.
-        reservation: Position of the reservation it belongs to, or None.
-        about: Further subject besides account and release, or None.
-        key: Unique key, or None.
-        recorded: Time in UTC, ISO 8601, to the second.
-        salt: 32 random hex digits.
+        draft: The entry; its own link is not used.
         previous: Link of the preceding entry.
     """
-    draft = Entry(position, receipt, reservation, about, key, recorded, salt, "", None, None)
     return replace(draft, link=entry_link(draft, previous))
 
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import assert_never, cast
 
+from dp_core.kernel.cost.composition import NOTHING
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.extensions import DRAWN, DRAWN_BY, EXTENSIONS
 from dp_core.kernel.ledger.account_terms import (
@@ -35,7 +36,6 @@ from dp_core.kernel.ledger.running_totals import (
     account_total,
     balance,
     balance_text,
-    left_of_total,
     lineage,
     other_columns,
     other_owner,
@@ -46,8 +46,6 @@ from dp_core.kernel.ledger.running_totals import (
     use,
     use_text,
 )
-from dp_core.kernel.mechanisms.event import Event
-from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions import CORE
 
 OUTCOMES = ("finished", "abandoned", "returned", "withdrawn", "failed-thresholds")
@@ -152,7 +150,8 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
         case "open":
             return {account_total(entry.receipt.account): balance_text(Balance())}
         case "reserve":
-            return _reserve(promise_of(entry.position, entry.receipt), book)
+            promise = promise_of(entry.position, entry.receipt)
+            return _balances(book, promise, lambda payer: Balance(promised(payer, promise)))
         case "charge":
             assert entry.reservation is not None
             before = use(book, entry.reservation)
@@ -167,7 +166,16 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             after = replace(before, results=before.results + 1)
             return {reservation_total(entry.reservation): use_text(after)}
         case "settle":
-            return _settle(entry, book)
+            assert entry.reservation is not None
+            ended, used = book.promise(entry.reservation), use(book, entry.reservation)
+            assert ended is not None
+            return _balances(
+                book,
+                ended,
+                lambda payer: Balance(
+                    NOTHING - promised(payer, ended), settled(payer, ended, used, entry.receipt)
+                ),
+            )
         case "restate":
             old = book.charter(entry.receipt.account)
             assert old is not None
@@ -180,28 +188,12 @@ def changes(entry: Entry, book: Book) -> dict[str, str]:
             return {}
 
 
-def _reserve(promise: Promise, book: Book) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for charter in lineage(book, promise.account):
-        amount = promised(charter, promise)
-        state = balance(book, charter.name)
-        state = replace(state, reserved=state.reserved + amount)
-        found[account_total(charter.name)] = balance_text(state)
-    return found
-
-
-def _settle(entry: Entry, book: Book) -> dict[str, str]:
-    assert entry.reservation is not None
-    promise = book.promise(entry.reservation)
-    assert promise is not None
-    used = use(book, entry.reservation)
-    found: dict[str, str] = {}
-    for charter in lineage(book, promise.account):
-        held, kept = promised(charter, promise), settled(charter, promise, used, entry.receipt)
-        state = balance(book, charter.name)
-        state = Balance(state.reserved - held, state.spent + kept)
-        found[account_total(charter.name)] = balance_text(state)
-    return found
+def _balances(book: Book, promise: Promise, change: Callable[[Charter], Balance]) -> dict[str, str]:
+    """Return the text of the balance of each account that pays for a release, after a change."""
+    return {
+        account_total(payer.name): balance_text(balance(book, payer.name) + change(payer))
+        for payer in lineage(book, promise.account)
+    }
 
 
 # -- what an entry must not break
@@ -280,7 +272,8 @@ def _broken_by_promise(promise: Promise, receipt: Receipt, book: Book) -> str | 
         protects = receipt.body["neighbours"], receipt.body["unit"]
         if protects != (charter.neighbours, charter.unit):
             return f"has another neighbouring relation or unit than account {charter.name!r}"
-        if not promised(charter, promise).within(left_of_total(book, charter)):
+        left = charter.terms.limit - balance(book, charter.name).used
+        if not promised(charter, promise).within(left):
             return f"promises more than account {charter.name!r} has left"
     # privacy: amounts add up over one unit, and a unit is what one column identifies.
     other = other_columns(book, promise.account, dict(promise.columns))
@@ -319,13 +312,6 @@ def _is_implied(promise: Promise) -> bool:
     return replace(promise.currency, limit=limit).implies(promise.epsilon, promise.delta)
 
 
-def _is_calibrated(asks: object, event: Event, relation: Relation) -> bool:
-    from dp_core.kernel.questions.calibration import calibrated  # which nothing but a charge needs
-
-    plain = cast(Mapping[str, object], deepcopy(asks))  # as questions read it
-    return bool(calibrated(plain, event, relation))
-
-
 def _broken_in_release(entry: Entry, book: Book) -> str | None:
     promise = book.promise(entry.reservation) if entry.reservation is not None else None
     mine = entry.receipt.release, entry.receipt.account
@@ -358,7 +344,9 @@ def _broken_in_release(entry: Entry, book: Book) -> str | None:
                 return "asks an extension that its reservation does not name"
             if asked not in DRAWN_BY.get(mechanism, {asked} - DRAWN):
                 return "draws otherwise than its question says"
-            if not _is_calibrated(body["asks"], event, promise.relation):
+            from dp_core.kernel.questions.calibration import calibrated  # which only a charge needs
+
+            if not calibrated(deepcopy(body["asks"]), event, promise.relation):
                 return "assumes a smaller effect of one unit than its question can have"
             before = use(book, promise.position)
             # privacy: an own delta beyond the reservation would not be counted in the account.

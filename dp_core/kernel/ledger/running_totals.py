@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Protocol
@@ -32,6 +32,9 @@ class Balance:
 
     reserved: Amount = NOTHING
     spent: Amount = NOTHING
+
+    def __add__(self, other: Balance) -> Balance:
+        return Balance(self.reserved + other.reserved, self.spent + other.spent)
 
     @property
     def used(self) -> Amount:
@@ -243,11 +246,6 @@ def other_columns(book: Book, account: str, columns: Mapping[str, str]) -> Promi
     return None
 
 
-def left_of_total(book: Book, charter: Charter) -> Amount:
-    """Return the amount left of an account's total; a negative part counts as 0."""
-    return charter.terms.limit - balance(book, charter.name).used
-
-
 def promised(charter: Charter, promise: Promise) -> Amount:
     """Return the amount that a reservation takes from an account until it is settled."""
     return charter.terms.promised(promise.currency, promise.epsilon, promise.delta)
@@ -284,8 +282,8 @@ def recounted(book: Book, charter: Charter) -> Balance:
     state = Balance()
     for promise, end in book.promises_of(subtree(book, charter.name)):
         if end is None:
-            state = replace(state, reserved=state.reserved + promised(charter, promise))
+            state += Balance(promised(charter, promise))
         else:
-            spent = settled(charter, promise, use(book, promise.position), end)
-            state = replace(state, spent=state.spent + spent)
+            used = use(book, promise.position)
+            state += Balance(spent=settled(charter, promise, used, end))
     return state

@@ -15,7 +15,7 @@ from typing import Any
 
 from dp_core.accounts.signatures import Signer, signed_message
 from dp_core.errors import BadInput, LedgerCorrupt
-from dp_core.kernel.ledger.account_terms import OF_ACCOUNT, Charter, Promise, charter_of, promise_of
+from dp_core.kernel.ledger.account_terms import OF_ACCOUNT, Charter, Promise, amended, promise_of
 from dp_core.kernel.ledger.entries import Entry, make_entry, unique_key
 from dp_core.kernel.ledger.receipts import PUBLISHED, START, EntryKind, Receipt, make_receipt
 from dp_core.kernel.ledger.rules import judged
@@ -123,11 +123,11 @@ class Transaction:
         return self._charters[account]
 
     def _read_charter(self, account: str) -> Charter | None:
-        found = self.find(account=account, kinds=OF_ACCOUNT)
-        if not found:
-            return None
+        found, charter = self.find(account=account, kinds=OF_ACCOUNT), None
         try:
-            return charter_of([entry.receipt for entry in found])
+            for entry in found:
+                charter = amended(charter, entry.receipt)
+            return charter
         except (KeyError, TypeError, ValueError):
             raise LedgerCorrupt(
                 f"The entries of account {account!r} were changed.", row="ledger-changed"
@@ -245,17 +245,16 @@ class Transaction:
             body=body,
             previous=previous,
         )
-        entry = make_entry(
-            receipt,
+        draft = Entry(
             position=position,
+            receipt=receipt,
             reservation=reservation,
             about=about,
             key=key or unique_key(receipt, about, reservation),
             recorded=recorded,
             salt=os.urandom(16).hex(),
-            previous=end.link,
         )
-        entry = self._signed(entry)
+        entry = self._signed(make_entry(draft, end.link))
         broken, after = judged(entry, self, POLICIES)
         if broken is not None:
             # Callers check the same conditions earlier, with more helpful messages.

@@ -43,17 +43,16 @@ def ledger_of(size: int, version: object = 2) -> list[Entry]:
             previous=START,
         )
         about = None if position == 1 else f"plan {position}"
-        entry = make_entry(
-            receipt,
+        draft = Entry(
             position=position,
+            receipt=receipt,
             reservation=None,
             about=about,
             key=unique_key(receipt, about, None),
             recorded="2026-11-20T12:00:00+00:00",
             salt=f"{position:032x}",
-            previous=found[-1].link if found else START,
         )
-        found.append(entry)
+        found.append(make_entry(draft, found[-1].link if found else START))
     return found
 
 

@@ -7,8 +7,8 @@ import pytest
 from dp_core.accounts.chain_audit import MemoryBook, audit
 from dp_core.errors import BudgetRefused, LedgerCorrupt
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
-from dp_core.kernel.ledger import rules
 from dp_core.kernel.ledger.rules import Policy, judged
+from dp_core.kernel.questions import calibration
 from dp_core.policies.all_policies import POLICIES
 from tasks.ledger.database import transaction
 from tasks.ledger.ledger import Ledger
@@ -265,7 +265,7 @@ def test_an_audit_finds_a_charge_for_less_than_its_question_can_change(
         step, *_ = steps_of(plan, "one_way")
         little = replace(step, asks={"name": "scores", "length": 2, "change": 2})
         with monkeypatch.context() as patch:
-            patch.setattr(rules, "_is_calibrated", lambda *_: True)
+            patch.setattr(calibration, "calibrated", lambda *_: True)
             writer.charge(held, "one_way-0", [little])
             ledger.verify()
         with pytest.raises(LedgerCorrupt, match="a smaller effect of one unit"):
