@@ -1,12 +1,12 @@
-"""Canonical JSON: equal values give equal bytes."""
+"""Canonical JSON: equal values give equal bytes; and plain values that nobody can change."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from functools import lru_cache, update_wrapper
-from typing import Generic, TypeVar, TypeVarTuple
+from collections.abc import Callable, Mapping
+from functools import lru_cache, wraps
+from typing import Any, Never, TypeVar, TypeVarTuple
 
 # Created once, because a check of the ledger encodes several values for each entry.
 _ENCODER = json.JSONEncoder(
@@ -31,28 +31,60 @@ def digest(value: object) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
-class Remembered(Generic[*Asked, Found]):
-    """A function of plain values whose latest results are kept, by the JSON of its arguments.
+def remembered(most: int) -> Callable[[Callable[[*Asked], Found]], Callable[[*Asked], Found]]:
+    """Return the decorator that keeps the `most` latest results of a function of plain values.
 
-    What is kept is computed from that text alone, so lists take the place of tuples.
+    Results are shared. They are found by the JSON of the arguments, and computed from that text
+    alone, so lists take the place of tuples.
     """
 
-    def __init__(self, compute: Callable[[*Asked], Found], most: int) -> None:
-        """Remember the `most` latest results of a function; they are shared."""
-
+    def decorated(compute: Callable[[*Asked], Found]) -> Callable[[*Asked], Found]:
+        @lru_cache(maxsize=most)
         def of_text(text: bytes) -> Found:
-            found: Found = compute(*json.loads(text))
-            return found
+            return compute(*json.loads(text))
 
-        self._of_text = lru_cache(maxsize=most)(of_text)
-        self.cache_clear = self._of_text.cache_clear
-        update_wrapper(self, compute)
+        @wraps(compute)
+        def of_values(*asked: *Asked) -> Found:
+            # privacy: an object may claim to equal another, and would then be found in its place.
+            return of_text(canonical_json(asked))
 
-    def __call__(self, *asked: *Asked) -> Found:
-        # privacy: an object may claim to equal another, and would then be found in its place.
-        return self._of_text(canonical_json(asked))
+        vars(of_values)["cache_clear"] = of_text.cache_clear
+        return of_values
+
+    return decorated
 
 
-def remembered(most: int) -> Callable[[Callable[[*Asked], Found]], Remembered[*Asked, Found]]:
-    """Return the decorator that keeps the `most` latest results of a function; see `Remembered`."""
-    return lambda compute: Remembered(compute, most)
+def frozen(value: object) -> object:
+    """Return a copy of plain JSON values whose dictionaries and lists refuse every change.
+
+    It equals `value` and is written as the same JSON. A copy or a pickle of it is plain again.
+
+    >>> frozen({"a": [1]}) == {"a": [1]}
+    True
+    """
+    if isinstance(value, Mapping):
+        return _Dict({name: frozen(each) for name, each in value.items()})
+    return _List(map(frozen, value)) if isinstance(value, list | tuple) else value
+
+
+def _refuse(*_: object, **__: object) -> Never:
+    raise TypeError("Frozen values are never changed.")
+
+
+class _Dict(dict[str, Any]):
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+class _List(list[Any]):
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)
+
+
+for _kind in (_Dict, _List):
+    for _name in {*vars(_kind.__base__)} & {
+        *("__setitem__", "__delitem__", "__ior__", "__iadd__", "__imul__", "clear", "pop"),
+        *("popitem", "setdefault", "update", "append", "extend", "insert", "remove", "reverse"),
+        "sort",
+    }:
+        setattr(_kind, _name, _refuse)

@@ -20,6 +20,7 @@ the total is converted to epsilon at the rest of the guarantee's delta.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -179,9 +180,7 @@ def choice_event(currency: Currency, cost: Fraction, sensitivity: int) -> NoisyM
     rho = choice_rho(cost) if currency.kind == "mixed" else cost
     # zCDP: epsilon^2/8 = rho, so epsilon = sqrt(8 rho); scale = 2 sensitivity / epsilon.
     squared = Fraction(2 * sensitivity) ** 2 / (8 * rho if gumbel else cost**2)
-    scale = Fraction(float(squared) ** 0.5)
-    while scale**2 < squared:
-        scale = Fraction(math.nextafter(float(scale), math.inf))
+    scale = _first_float(float(squared) ** 0.5, lambda scale: scale**2 >= squared)
     return NoisyMaxEvent(scale, sensitivity, gumbel)
 
 
@@ -191,10 +190,7 @@ def at_least(value: Fraction) -> Fraction:
     Raises:
         BadInput: if noise of this scale cannot be drawn.
     """
-    scale = float(_drawable(value))
-    while Fraction(scale) < value:
-        scale = math.nextafter(scale, math.inf)
-    return Fraction(scale)
+    return _first_float(float(_drawable(value)), lambda scale: scale >= value)
 
 
 def root_at_least(value: Fraction) -> Fraction:
@@ -204,10 +200,14 @@ def root_at_least(value: Fraction) -> Fraction:
         BadInput: if noise of this scale cannot be drawn.
     """
     _drawable(Fraction(math.isqrt(math.ceil(value))))
-    scale = math.sqrt(float(value))
-    while Fraction(scale) ** 2 < value:
-        scale = math.nextafter(scale, math.inf)
-    return Fraction(scale)
+    return _first_float(math.sqrt(float(value)), lambda scale: scale**2 >= value)
+
+
+def _first_float(start: float, is_enough: Callable[[Fraction], bool]) -> Fraction:
+    """Return the first of the floats from `start` upwards that is enough."""
+    while not is_enough(Fraction(start)):
+        start = math.nextafter(start, math.inf)
+    return Fraction(start)
 
 
 def _drawable(scale: Fraction) -> Fraction:

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
-from dp_core.kernel.canonical import canonical_json
-from dp_core.kernel.frozen import frozen
+from dp_core.kernel.canonical import canonical_json, frozen
 
 START = "0" * 64
 """The predecessor's hash in the first receipt, and the first entry, of a chain."""
@@ -65,7 +64,7 @@ class Receipt:
         account: Account it concerns; empty without one.
         release: Release it concerns; empty without one.
         at: Day in UTC, ISO 8601. A time of day would reveal how long the stages took.
-        body: Plain JSON values that depend on the kind, frozen (`dp_core.kernel.frozen`);
+        body: Plain JSON values that depend on the kind, frozen (`dp_core.kernel.canonical.frozen`);
             costs are exact fractions as text.
         previous: Hash of the preceding receipt of the same reservation, or `START`.
         hash: SHA-256 of the fields above, in hex.

@@ -6,19 +6,17 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from dp_core.kernel.exact import exact_fraction
-from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
-from dp_core.kernel.mechanisms.event import Event, ScaledEvent
-from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
+from dp_core.kernel.mechanisms.event import Event
 
-_MECHANISMS: Mapping[str, type[ScaledEvent]] = {
-    kind.mechanism: kind for kind in (LaplaceEvent, GaussianEvent, NoisyMaxEvent)
+_MECHANISMS: Mapping[str, tuple[str, str]] = {
+    "discrete-laplace": ("mechanisms.additive_noise", "LaplaceEvent"),
+    "discrete-gaussian": ("mechanisms.additive_noise", "GaussianEvent"),
+    "noisy-max": ("mechanisms.private_choice", "NoisyMaxEvent"),
+    "stability-histogram": ("extensions.thresholds", "StabilityEvent"),
+    "perturbed-draws": ("extensions.column_draws", "PerturbedDrawsEvent"),
+    "polya-urn": ("extensions.cell_draws", "PolyaUrnEvent"),
 }
-_EXTENSIONS: Mapping[str, tuple[str, str]] = {
-    "stability-histogram": ("thresholds", "StabilityEvent"),
-    "perturbed-draws": ("column_draws", "PerturbedDrawsEvent"),
-    "polya-urn": ("cell_draws", "PolyaUrnEvent"),
-}
-"""Module and class of the mechanisms that are loaded only where a receipt names them."""
+"""Module and class of each mechanism, loaded only where a receipt names it."""
 
 
 def event_from_json(values: Mapping[str, object]) -> Event:
@@ -31,15 +29,9 @@ def event_from_json(values: Mapping[str, object]) -> Event:
         ValueError: if the mechanism is unknown, a field is missing, or there are further fields.
     """
     try:
-        name, scale = str(values["mechanism"]), exact_fraction(values["scale"])
-        if name in _EXTENSIONS:
-            module, of = _EXTENSIONS[name]
-            kind = getattr(import_module(f"dp_core.kernel.extensions.{module}"), of)
-        elif name in _MECHANISMS:
-            kind = _MECHANISMS[name]
-        else:
-            raise ValueError(f"Unknown mechanism {name!r}.")
-        event: Event = kind.read(scale, values)
+        module, kind = _MECHANISMS[str(values["mechanism"])]
+        of = getattr(import_module(f"dp_core.kernel.{module}"), kind)
+        event: Event = of.read(exact_fraction(values["scale"]), values)
     except (KeyError, ZeroDivisionError, TypeError) as error:
         raise ValueError(f"Not an event: {type(error).__name__}.") from None
     if event.to_json() != dict(values):
