@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.errors import ReleaseError, without_detail
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.requests import Request
 from dp_core.policies.stage_grant import StageGrant
@@ -26,7 +25,6 @@ from tasks.confidential.plain_values import (
 )
 from tasks.run.home import home
 from tasks.run.release_run import Run
-from tasks.run.stage_failures import ReportedFailure
 from tasks.support.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -72,9 +70,9 @@ class Client:
         """Do the work of a stage that reads the file.
 
         Raises:
-            ReportedFailure: if it failed.
+            ReleaseError: if it failed.
         """
-        self._stage_reply(run, "done", {"type": "work", "stage": stage})
+        self._run_reply(run, "done", {"type": "work", "stage": stage})
 
     def readable(self, run: Run) -> bool:
         """Return whether the stored codes can be read."""
@@ -98,41 +96,36 @@ class Client:
         """Return what was drawn for each step of a request, and the grant that paid for it.
 
         Raises:
-            ReportedFailure: if the ledger refuses, or the kernel does.
+            ReleaseError: if the ledger refuses, or the kernel does.
         """
         with self._lock:  # what is kept is in the order in which it was sent
             values, blocks = request_values(request, self._kept)
             message = {"type": "ask", "stage": stage, "codes": codes, "request": values}
-            _, found = self._stage_reply(run, "answer", message, blocks)
+            _, found = self._run_reply(run, "answer", message, blocks)
         grants = [receipt_of(each) for each in of_block(found[RECEIPTS])]
         return tuple((grant, found[str(at)]) for at, grant in enumerate(grants))
 
     def rows(self, run: Run, stage: str, codes: str) -> int | None:
         """Return the number of rows if it is public, otherwise None."""
         message = {"type": "rows", "stage": stage, "codes": codes}
-        found: int | None = self._stage_reply(run, "rows", message)[0]["rows"]
+        found: int | None = self._run_reply(run, "rows", message)[0]["rows"]
         return found
 
     def judge(self, run: Run) -> list[list[int]]:
         """Return, for each set, the numbers of the expectations that it does not meet."""
-        found = self._stage_reply(run, "judged", {"type": "judge"})[0]["not_met"]
+        found = self._run_reply(run, "judged", {"type": "judge"})[0]["not_met"]
         return [[int(number) for number in numbers] for numbers in found]
 
-    def _stage_reply(
+    def _run_reply(
         self,
         run: Run,
         expected: str,
         message: Mapping[str, Any],
         blocks: Blocks | None = None,
     ) -> tuple[dict[str, Any], Blocks]:
-        """Return the reply to a message of a stage, whose errors were counted and kept."""
-        try:
-            self._open(run)
-            return self._answer(run.folder, expected, message, blocks)
-        except ReleaseError as error:
-            if error.internal:  # the process ended, and could not keep it
-                run.folder.keep_detail(error.internal)
-            raise ReportedFailure(without_detail(error)) from None
+        """Return the reply to a message about a release, which is opened first."""
+        self._open(run)
+        return self._answer(run.folder, expected, message, blocks)
 
     def _open(self, run: Run) -> None:
         """Open the release in the process, once."""

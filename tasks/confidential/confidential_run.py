@@ -15,6 +15,8 @@ from dp_core.kernel.counting.stored_rows import unusable
 from dp_core.kernel.document import check_document, document_hash
 from dp_core.kernel.privacy import Relation, relation_of
 from dp_core.plan.compiled_plan import compiled_document
+from dp_core.schema.grid import Coarsening
+from tasks.confidential.messages import Codes
 from tasks.ledger.charging.charging_writer import ChargingWriter
 from tasks.ledger.charging.ledger_session import LedgerSession
 from tasks.run.home import home_key
@@ -27,14 +29,12 @@ if TYPE_CHECKING:
     from dp_core.confidential.code_store import CodeStore
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
-    from dp_core.kernel.counting.domain import Domain
     from dp_core.kernel.counting.marginal import Counter
     from dp_core.kernel.counting.stored_rows import StoredRows
     from dp_core.kernel.kernel import Kernel
     from dp_core.policies.refused_attempts import Verdict
     from dp_core.policies.stage_grant import StageGrant
     from dp_core.schema.rules.file_rules import FileRules
-    from dp_core.tables.coarse_counter import Recoding
     from tasks.counting.dask_counter import DaskCounter
 
 _SEAL = "seal"
@@ -211,13 +211,28 @@ class ConfidentialRun(Run):
 
         return HouseholdCounter(self.row_counter, self.rules.linked)
 
-    def session(self, grant: StageGrant) -> LedgerSession:
-        """Return the ledger's session, which pays for each question that the grant covers.
+    def kernel(self, grant: StageGrant, codes: Codes) -> Kernel:
+        """Return the kernel about one kind of codes; it charges under a stage's grant.
 
         Args:
             grant: The ledger's grant for the stage that asks.
+            codes: The codes that the questions are about; without a grid `coarse` are `final`.
         """
-        return LedgerSession(
+        from dp_core.kernel.kernel import Kernel
+        from dp_core.tables.coarse_counter import CoarseCounter
+        from tasks.counting.dask_counter import DaskCounter
+
+        counter: Counter
+        if codes == "stored":
+            domain = self.rules.domain
+            counter = DaskCounter(self.stored, domain, self.client)
+        elif codes == "coarse" and self.schema.coarse is not None:
+            # Each row is in one cell of each table of the schema's bins, too.
+            recoding = Coarsening(self.schema)
+            domain, counter = recoding.domain, CoarseCounter(self.counter, recoding)
+        else:
+            domain, counter = self.store.domain, self.counter
+        session = LedgerSession(
             self.writer,
             self.reservation,
             self.relation,
@@ -225,34 +240,5 @@ class ConfidentialRun(Run):
             grant,
             self.committed,
         )
-
-    def kernel(self, grant: StageGrant, coarsening: Recoding | None = None) -> Kernel:
-        """Return the kernel, which answers requests about the confidential data with noise.
-
-        Args:
-            grant: The ledger's grant for the stage that asks.
-            coarsening: Recoding to coarser codes; None (the default) for those of `schema`.
-        """
-        if coarsening is None:
-            return self._kernel(self.counter, self.store.domain, grant)
-        from dp_core.tables.coarse_counter import CoarseCounter
-
-        # Each row is in one cell of each table of coarse codes, too.
-        return self._kernel(CoarseCounter(self.counter, coarsening), coarsening.domain, grant)
-
-    def stored_kernel(self, grant: StageGrant) -> Kernel:
-        """Return the kernel of the stages `domain` and `analyses`, which use the stored codes.
-
-        Args:
-            grant: The ledger's grant for the stage that asks.
-        """
-        from tasks.counting.dask_counter import DaskCounter
-
-        domain = self.rules.domain
-        return self._kernel(DaskCounter(self.stored, domain, self.client), domain, grant)
-
-    def _kernel(self, counter: Counter, domain: Domain, grant: StageGrant) -> Kernel:
-        from dp_core.kernel.kernel import Kernel
-
         # privacy: no question is asked before the units of the store are weighed.
-        return Kernel(domain, counter, self.session(grant), self.stored_rows)
+        return Kernel(domain, counter, session, self.stored_rows)

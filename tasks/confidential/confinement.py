@@ -75,11 +75,11 @@ def write_only_below(folders: Iterable[Path]) -> bool:
     Returns:
         Whether the system can do so (Linux since 6.2).
     """
-    if (version := _call(_CREATE_RULESET, None, 0, _VERSION)) < 3:
+    if _call(_CREATE_RULESET, None, 0, _VERSION) < 3:
         return False
     changes = _CHANGES | _TRUNCATE | _REFER
     rules = _call(_CREATE_RULESET, struct.pack("<Q", changes), 8, 0)
-    if version < 0 or rules < 0:
+    if rules < 0:
         return False
     for folder in folders:
         with contextlib.suppress(OSError):

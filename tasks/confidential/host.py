@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from dp_core.errors import BadInput, DataRefused, ReleaseError, StageFailed
 from dp_core.kernel.kernel import Kernel
 from dp_core.plan.reading.spec_file import load_spec
 from dp_core.policies.stage_grant import PAYS, StageGrant
-from dp_core.schema.grid import Coarsening
 from tasks.confidential import file_work
 from tasks.confidential.confidential_run import ConfidentialRun
 from tasks.confidential.frames import Blocks, Malformed
@@ -180,7 +179,7 @@ class Host:
         if work is None or (stage in PAYS and stage not in self._grants):
             raise Malformed(f"No stage {stage!r:.40} reads the file, or it has no grant.")
         try:
-            _counting_refusals(stage, lambda: work(run), run)
+            run_and_count_refusal(stage, lambda: work(run), run)
         except DataRefused:
             raise
         except BadInput:
@@ -205,19 +204,22 @@ class Host:
         self._grants[stage] = given
         return {"type": "granted", "grant": stage_grant_values(given)}
 
-    def _ask(self, blocks: Blocks, stage: str, codes: str, request: Mapping[str, Any]) -> Reply:
+    def _ask(self, blocks: Blocks, stage: str, codes: Codes, request: Mapping[str, Any]) -> Reply:
         asked = request_of(request, blocks, self._kept)
         kernel = self._kernel(stage, codes)
-        found = _counting_refusals(stage, lambda: kernel.answer(asked), self._opened)
+        found = run_and_count_refusal(stage, lambda: kernel.answer(asked), self._opened)
         values: dict[str, NDArray[Any]] = {
             str(at): np.asarray(value) for at, (_, value) in enumerate(found)
         }
         values[RECEIPTS] = as_block([receipt_values(grant) for grant, _ in found])
         return {"type": "answer"}, values
 
-    def _rows(self, stage: str, codes: str) -> dict[str, Any]:
+    def _rows(self, stage: str, codes: Codes) -> dict[str, Any]:
         kernel = self._kernel(stage, codes)
-        return {"type": "rows", "rows": _counting_refusals(stage, kernel.public_rows, self._opened)}
+        return {
+            "type": "rows",
+            "rows": run_and_count_refusal(stage, kernel.public_rows, self._opened),
+        }
 
     def _judge(self) -> dict[str, Any]:
         run = self._opened
@@ -225,25 +227,18 @@ class Host:
         def progress(done: float) -> None:
             run.progress("check", file_work.COMPARED + (1 - file_work.COMPARED) * done)
 
-        found = _counting_refusals("check", lambda: file_work.judge_sets(run, progress), run)
+        found = run_and_count_refusal("check", lambda: file_work.judge_sets(run, progress), run)
         return {"type": "judged", "not_met": [[*map(int, numbers)] for numbers in found]}
 
-    def _kernel(self, stage: str, codes: str) -> Kernel:
+    def _kernel(self, stage: str, codes: Codes) -> Kernel:
         """Return the kernel about one kind of codes, which charges under a stage's grant."""
         run, grant = self._bound, self._grants.get(stage)
         if grant is None:
             raise Malformed(f"Stage {stage!r:.40} has no grant.")
-        if codes not in get_args(Codes):
-            raise Malformed(f"No codes are called {codes!r:.40}.")
-        if codes == "stored":
-            return run.stored_kernel(grant)
-        if codes == "final" or run.schema.coarse is None:
-            return run.kernel(grant)
-        # The schema's bins instead of grid positions.
-        return run.kernel(grant, Coarsening(run.schema))
+        return run.kernel(grant, codes)
 
 
-def _counting_refusals(name: str, work: Callable[[], Result], run: ConfidentialRun) -> Result:
+def run_and_count_refusal(name: str, work: Callable[[], Result], run: ConfidentialRun) -> Result:
     """Return what a stage's work returns; its error is raised as it is.
 
     Args:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from dp_core.inference.combine import Rule
     from dp_core.kernel.counting.dataset import Dataset
     from dp_core.lab.comparison.inference_page import Comparison
-    from dp_core.lab.field_scores.file_scores import ScoredColumns
     from dp_core.lab.measures.inference_agreement import Agreement
     from dp_core.schema.definition import Schema
 
@@ -215,7 +214,6 @@ def scores_or_reason(
     *,
     records: float,
     rows: float | None,
-    asked: ScoredColumns | None = None,
     mean_tvd: Sequence[Mapping[int, float]] | None = None,
 ) -> dict[str, object]:
     """Return the scores of the sets, for the internal folder. CONFIDENTIAL.
@@ -227,7 +225,6 @@ def scores_or_reason(
         released: Everything that was measured.
         records: Public or estimated number of records.
         rows: Number of records if it is public, otherwise None.
-        asked: Columns of the scores that need some; by default a public rule chooses.
         mean_tvd: For each set its average TVD by number of columns, if it is known already.
 
     Returns:
@@ -245,7 +242,7 @@ def scores_or_reason(
 
     def scores() -> dict[str, object]:
         own = schema.coarse or schema
-        chosen = asked or default_columns(own.domain)
+        chosen = default_columns(own.domain)
         noise = expected_noise(own, released, chosen.by, records=records, rows=rows)
         real, *drawn = (read_sample(store, schema) for store in (file, *sets))
         return score_sets(real, drawn, own, asked=chosen, noise=noise, mean_tvd=mean_tvd)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import NoneType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from dp_core import errors
 from dp_core.errors import ReleaseError
@@ -81,8 +81,8 @@ REQUESTS: Mapping[str, Fields] = {
     # Whether the stored codes can be read, so that no stage must write them again.
     "readable": {},
     "grant": {"stage": _TEXT},
-    "ask": {"stage": _TEXT, "codes": _TEXT, "request": (dict,)},
-    "rows": {"stage": _TEXT, "codes": _TEXT},
+    "ask": {"stage": _TEXT, "codes": get_args(Codes), "request": (dict,)},
+    "rows": {"stage": _TEXT, "codes": get_args(Codes)},
     # Judges the sets by the schema's expectations.
     "judge": {},
 }
@@ -190,10 +190,11 @@ def error_of(message: Mapping[str, Any], folder: RunFolder, stage: str | None) -
             f"Release {release!r}" if stage is None else f"Stage {stage!r} of release {release!r}"
         )
         ended, do = _ENDS[kind]
+        why = f" ({row})" if row else ""  # Prefect's state of a task has no other place for it
         shown = f"; `dp-release status {release}` shows it at a terminal" if kept and begun else ""
         go_on = f"type `dp-release resume {release}`" if begun else "give the same command again"
         sentence = (
-            f"{what} {ended}. The message {where_kept(kept)}{shown}. {do.format(go_on=go_on)}"
+            f"{what} {ended}{why}. The message {where_kept(kept)}{shown}. {do.format(go_on=go_on)}"
         )
     error = ERRORS[kind](sentence, row=row)
     error.message_file = kept

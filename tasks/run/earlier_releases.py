@@ -20,7 +20,7 @@ from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.plan import Plan
 from dp_core.plan.reading import spec_file
 from dp_core.plan.release_spec import ReleaseSpec
-from tasks.run.declared_public.priors import find_prior, planned_prior
+from tasks.run.declared_public.priors import find_prior
 from tasks.run.home_folder import home
 from tasks.support.run_folder import RunFolder, write_atomically
 
@@ -51,7 +51,9 @@ def load_release(path: Path) -> ReleaseSpec:
     Raises:
         BadInput: for any mistake in the file, or an earlier release or a prior that cannot be used.
     """
-    return spec_file.load_spec(path, find=partial(find_earlier, home()), find_prior=find_prior)
+    return spec_file.load_spec(
+        path, find=partial(find_earlier, home()), find_prior=partial(find_prior, look_up=True)
+    )
 
 
 def load_plan(path: Path) -> Plan:
@@ -60,7 +62,9 @@ def load_plan(path: Path) -> Plan:
     Raises:
         BadInput: as for `load_release`, or if there is no such plan.
     """
-    return spec_file.load_plan(path, find=partial(find_earlier, home()), find_prior=find_prior)
+    return spec_file.load_plan(
+        path, find=partial(find_earlier, home()), find_prior=partial(find_prior, look_up=True)
+    )
 
 
 def preview_plan(path: Path) -> Plan:
@@ -74,7 +78,17 @@ def preview_plan(path: Path) -> Plan:
     Raises:
         BadInput: as for `load_plan`.
     """
-    return spec_file.load_plan(path, find=partial(find_earlier, home()), find_prior=planned_prior)
+    return spec_file.load_plan(
+        path, find=partial(find_earlier, home()), find_prior=partial(find_prior, look_up=False)
+    )
+
+
+def _readers(*, look_up: bool) -> dict[str, Any]:
+    """Return what reads the other releases and the public records that a spec names."""
+    return {
+        "find": partial(find_earlier, home()),
+        "find_prior": partial(find_prior, look_up=look_up),
+    }
 
 
 def find_earlier(where: Path, release: str) -> EarlierRelease:

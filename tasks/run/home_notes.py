@@ -194,7 +194,7 @@ def machine_of(home: Path) -> Machine:
     return _known_machine(home) or measure_machine(threads())
 
 
-def calibrate(home: Path, *, times: int = THOROUGH) -> Machine:
+def calibrate(home: Path) -> Machine:
     """Measure this machine, keep the result in the home, and return it.
 
     The fastest measurement of the machine counts, because other programs only slow it down. No time
@@ -202,9 +202,8 @@ def calibrate(home: Path, *, times: int = THOROUGH) -> Machine:
 
     Args:
         home: The home, which must exist.
-        times: Number of repetitions.
     """
-    known, measured = _known_machine(home), measure_machine(threads(), times=times)
+    known, measured = _known_machine(home), measure_machine(threads(), times=THOROUGH)
     machine = measured if known is None else measured.faster(known)
     with contextlib.suppress(OSError):
         _machine(home).parent.mkdir(mode=0o700, exist_ok=True)

@@ -14,18 +14,6 @@ from tasks.support.run_folder import RunFolder, disk_errors, where_kept
 Result = TypeVar("Result")
 
 
-class ReportedFailure(Exception):
-    """The failure of the confidential process: it is counted, and its detail is kept.
-
-    Attributes:
-        failure: The error, without data.
-    """
-
-    def __init__(self, failure: ReleaseError) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-
-
 def attempt(name: str, work: Callable[[], Result], run: Run) -> Result | ReleaseError:
     """Return what a stage's work returns, or its error as a new one that holds no data.
 
@@ -42,10 +30,10 @@ def attempt(name: str, work: Callable[[], Result], run: Run) -> Result | Release
         run.writer.require()
         with disk_errors(f"stage {name!r}"):
             return work()
-    except ReportedFailure as told:
-        return told.failure
     except ReleaseError as error:
-        save_stage_detail(f"Stage {name!r}", error.internal or "", run.folder)
+        # That of the confidential process has none: the process has kept it.
+        if error.internal:
+            save_stage_detail(f"Stage {name!r}", error.internal, run.folder)
         return without_detail(error)
     except Exception as error:
         return unexpected_failure(f"Stage {name!r}", error, run.folder)

@@ -20,7 +20,8 @@ from dp_core.errors import BadInput, ReleaseError, StageFailed, nearest
 from dp_core.plan.counting_cluster import CountingCluster
 from dp_core.text.documents.typed_text import printable, quote
 from tasks.support.lazy_packages import complete
-from tasks.support.scheduler_address import LOOPBACK, is_encrypted
+from tasks.support.process_environment import LOOPBACK
+from tasks.support.scheduler_address import is_encrypted
 
 DASHBOARD = "DP_RELEASE_DASK_DASHBOARD"
 """Environment variable with the address of the dashboard, such as 127.0.0.1:8787."""
@@ -50,21 +51,6 @@ PAGES = (
 )
 
 
-def check_cluster(asked: CountingCluster | None) -> None:
-    """Refuse a cluster that cannot be started as the spec says; nothing is started.
-
-    Args:
-        asked: Cluster of the spec; None for no cluster.
-
-    Raises:
-        BadInput: if the class does not exist here, has no such option, or an option is not for the
-            spec to set. The message names the place in the spec. The class judges the values itself
-            when it starts.
-    """
-    if asked is not None:
-        _check_cluster_class(asked)
-
-
 @contextmanager
 def start_cluster(asked: CountingCluster) -> Iterator[Any]:
     """Start a cluster, and close it after the block.
@@ -79,7 +65,7 @@ def start_cluster(asked: CountingCluster) -> Iterator[Any]:
         BadInput: if an option cannot be used, or exact counts would be sent unencrypted.
         StageFailed: if the cluster does not start.
     """
-    kind = _check_cluster_class(asked)
+    kind = check_cluster(asked)
     import dask
 
     submit = getattr(getattr(kind, "job_cls", None), "submit_command", None)
@@ -149,8 +135,17 @@ def dashboard() -> str | None:
     return address
 
 
-def _check_cluster_class(asked: CountingCluster) -> type:
-    """Return the class, with the names of its options checked without starting it."""
+def check_cluster(asked: CountingCluster) -> type:
+    """Return the class of a cluster that can be started as the spec says; nothing is started.
+
+    Args:
+        asked: Cluster of the spec.
+
+    Raises:
+        BadInput: if the class does not exist here, has no such option, or an option is not for the
+            spec to set. The message names the place in the spec. The class judges the values itself
+            when it starts.
+    """
     complete("dask")
     kind = _class(asked)
     known = _known_options(kind)

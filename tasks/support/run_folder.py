@@ -99,7 +99,7 @@ class RunFolder:
         Raises:
             LedgerCorrupt: if there are any; this ledger has no charge for them.
         """
-        if any(folder.has_results() for folder in self._others()):
+        if any(folder.batches() for folder in self._others()):
             raise LedgerCorrupt(
                 f"The run folder {self.path} holds noisy results that this ledger has no charge"
                 " for. The ledger is older than the folder, or it is another ledger. Restore the"
@@ -215,10 +215,6 @@ class RunFolder:
     def noisy(self) -> Path:
         """Folder of the noisy results."""
         return self.public / "noisy"
-
-    def has_results(self) -> bool:
-        """Return whether a noisy result is stored, complete or partial, and may have been seen."""
-        return bool(self.batches())
 
     def batches(self) -> set[str]:
         """Return the batches that have a stored noisy result, complete or partial."""

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from dp_core.errors import BadInput
 from dp_core.text.documents.typed_text import quote
+from tasks.support.process_environment import LOOPBACK
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ENCRYPTED = ("tls", "gateway", "inproc")
 """Schemes of addresses under which counts travel in TLS, or stay in this process."""
 

@@ -91,9 +91,9 @@ class Sabotage:
         # Whether one of them failed, on either side.
         self.fired = Path(os.environ["DP_RELEASE_HOME"], "fired")
 
-    def install(self, place: Any) -> None:
-        """Let them fail in the stages of a module, of Prefect's side or the confidential one."""
-        attempt = place.attempt
+    def install(self, place: Any, runner: str) -> None:
+        """Let them fail in the stages that a function of a module runs, on either side."""
+        attempt = getattr(place, runner)
 
         def following(name: str, work: Any, run: Any) -> Any:
             self.stage = name
@@ -102,7 +102,7 @@ class Sabotage:
             finally:
                 self.stage = None
 
-        place.attempt = following
+        setattr(place, runner, following)
         for path in dict.fromkeys(PLACES.values()):
             owner, name = _owner(path)
             setattr(owner, name, self._failing(path, getattr(owner, name)))
@@ -168,7 +168,7 @@ def main() -> None:
     from tasks.confidential import process
     from tasks.stages import stage_task
 
-    sabotage.install(stage_task)
+    sabotage.install(stage_task, "attempt")
     # The confidential process is another interpreter, which installs it too.
     process.can_fork = lambda: False
     process.PROGRAM = [Path(__file__).as_posix()]
@@ -194,7 +194,7 @@ def serve() -> None:
     job, row = json.loads(os.environ["SABOTAGE"])
     sabotage = Sabotage(row)
     sabotage.job = job
-    sabotage.install(host)
+    sabotage.install(host, "run_and_count_refusal")
     process.serve_from_arguments()
 
 

@@ -128,11 +128,6 @@ class Statistic(ABC):
         return {**stated, "question": content_digest(self)}
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Statistic:
-        """Return the statistic with the given fields; see `fields_from_json`."""
-        return fields_from_json(cls, document)
-
-    @classmethod
     def read(cls, document: Mapping[str, Any]) -> Statistic:
         """Return the statistic that `to_json` described, if it has all fields.
 
@@ -140,8 +135,8 @@ class Statistic(ABC):
             ValueError: if the document is not exactly what `to_json` returns (or another error of
                 `GARBAGE`).
         """
-        found = cls.from_json(document)
-        # privacy: a key that `from_json` ignores could change what the description means.
+        found = fields_from_json(cls, document)
+        # privacy: a key that is ignored could change what the description means.
         if found.to_json() != document:
             raise ValueError("The description has missing or unknown fields.")
         return found.of_size()

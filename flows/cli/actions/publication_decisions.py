@@ -215,7 +215,7 @@ def abandon(home: Path, ledger: Ledger, name: str) -> CommandAnswer:
             require_known_results(home, ledger, reservation)
         # privacy: a crash between storing and committing leaves a result that anyone here can
         # read. Where the folder is not here, nobody knows what was in it.
-        stored = folder.has_results() if here else bool(ledger.charges(reservation))
+        stored = bool(folder.batches()) if here else bool(ledger.charges(reservation))
         settled = writer.settle(reservation, "abandoned", stored=stored)
         folder.remove_confidential()
     began = ledger.entries(kinds=("input",), reservation=reservation.position)

@@ -106,7 +106,8 @@ def plan(spec: Path) -> CommandAnswer:
     from tasks.support.named_cluster import check_cluster
 
     planned = preview_plan(spec)
-    check_cluster(planned.spec.dask)
+    if planned.spec.dask is not None:
+        check_cluster(planned.spec.dask)
     return plan_answer(planned, ledger_if_any(), machine_of(this_home()))
 
 

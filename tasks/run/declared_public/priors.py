@@ -13,44 +13,27 @@ from dp_core.plan.reading.prior_reader import PriorSource
 from dp_core.schema.definition import Schema
 
 
-def planned_prior(source: PriorSource, schema: Schema) -> PublicPrior:
-    """Return the public records of a source for a plan: nothing is recorded or looked up.
-
-    Args:
-        source: A bundle, or a file that a person declares public.
-        schema: Schema of the release that would use them.
-
-    Raises:
-        BadInput: if the statement or a listed file of the bundle was changed, the file is not
-            there, or fewer than two columns match the schema.
-
-    Privacy:
-        An unrecorded look-up would tell whether a file is a confidential one. So a plan asks the
-        ledger nothing, and whoever reads the plan has the file. A run asks (`find_prior`).
-    """
-    return _prior(source, schema, look_up=False)
-
-
-def find_prior(source: PriorSource, schema: Schema) -> PublicPrior:
+def find_prior(source: PriorSource, schema: Schema, *, look_up: bool) -> PublicPrior:
     """Return the public records of a source in the codes of a schema.
 
     Args:
         source: A bundle, or a file that a person declares public.
         schema: Schema of the release that uses them.
+        look_up: Whether the declaration is recorded and the file looked up in the ledger: True for
+            a run, False for a plan.
 
     Raises:
-        BadInput: if the statement or a listed file of the bundle was changed, the file belongs to
-            an account of this home's ledger, or fewer than two columns match the schema.
+        BadInput: if the statement or a listed file of the bundle was changed, the file is not
+            there or belongs to an account of this home's ledger, or fewer than two columns match
+            the schema.
         BudgetRefused: if refused attempts have stopped an account.
 
     Privacy:
         A release is post-processing of its own noisy answers and of public records. Records that
-        are not public would be released without noise, so a file is looked up in the ledger first.
+        are not public would be released without noise, so a run looks the file up first. An
+        unrecorded look-up would tell whether a file is a confidential one, so a plan asks the
+        ledger nothing; whoever reads the plan has the file.
     """
-    return _prior(source, schema, look_up=True)
-
-
-def _prior(source: PriorSource, schema: Schema, *, look_up: bool) -> PublicPrior:
     # Here, because `plan` without a prior reads no file.
     from dp_core.confidential.data_files import kind_of
     from dp_core.confidential.source import Source

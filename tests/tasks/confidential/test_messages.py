@@ -8,7 +8,7 @@ from dp_core import errors
 from dp_core.errors import BadInput, DataRefused, SchemaViolation, StageFailed
 from tasks.confidential.connection import Connection
 from tasks.confidential.frames import Malformed, send
-from tasks.confidential.host import Host, attempt
+from tasks.confidential.host import Host, run_and_count_refusal
 from tasks.confidential.messages import (
     ERRORS,
     NOTICES,
@@ -184,7 +184,7 @@ def failing(error):
 def test_a_refusal_by_the_data_is_counted_before_it_is_told(folder, error, verdicts):
     run = Judged(folder)
     with pytest.raises(type(error)) as raised:
-        attempt("validate", failing(error), run)
+        run_and_count_refusal("validate", failing(error), run)
     assert raised.value is error
     assert run.verdicts == verdicts
 
@@ -192,7 +192,7 @@ def test_a_refusal_by_the_data_is_counted_before_it_is_told(folder, error, verdi
 def test_a_refusal_that_the_ledger_could_not_count_is_not_told(folder):
     run = Judged(folder, StageFailed("The ledger does not answer."))
     with pytest.raises(StageFailed, match="does not answer"):
-        attempt("validate", failing(SchemaViolation(CANARY)), run)
+        run_and_count_refusal("validate", failing(SchemaViolation(CANARY)), run)
 
 
 @pytest.mark.parametrize(

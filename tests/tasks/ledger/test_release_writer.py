@@ -48,7 +48,6 @@ def test_each_process_of_a_release_has_a_writer_of_its_own_entries(ledger):
         assert type(writer) is ReleaseWriter
         for kind in kinds:
             assert type(ledger.writer_under("first", writer.lease.fence, kind)) is kind
-        assert [name for name in public if hasattr(writer, name)] == []
 
 
 # -- reservations and names

@@ -121,7 +121,6 @@ def test_a_cluster_that_cannot_be_is_refused_at_its_place_before_it_is_started(
 @pytest.mark.parametrize(
     "cluster",
     [
-        None,
         asked(LOCAL, n_workers=2, host="127.0.0.1", nthreads=1, lifetime="1 hour"),
         asked(JOBS, cores=4, memory="4 GB", job_extra_directives=["--x"], interface="lo"),
         asked("dask_jobqueue.SLURMCluster", cores=4, memory="4GB", queue="q", walltime="1:00:00"),

@@ -148,19 +148,19 @@ def test_a_folder_that_is_barred_takes_no_result_and_keeps_those_it_has(tmp_path
     with draft.open("ab") as late:
         folder.bar_results()
         late.write(b" and goes on")
-    assert folder.has_results()
+    assert folder.batches()
     with pytest.raises(OSError, match=r"Not a directory|No such file"):
         os.link(draft, folder.noisy / "one_way-0.noise")
     with pytest.raises(FileExistsError):
         folder.noisy.mkdir(exist_ok=True)
     folder.bar_results()
-    assert folder.has_results()
+    assert folder.batches()
 
 
 def test_a_folder_without_results_is_barred_as_well(tmp_path):
     folder = RunFolder(tmp_path, "first", LINK)
     folder.bar_results()
-    assert not folder.has_results()
+    assert not folder.batches()
     with pytest.raises(FileExistsError):
         folder.noisy.mkdir(exist_ok=True)
 
