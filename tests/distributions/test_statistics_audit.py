@@ -26,6 +26,7 @@ from dp_core.kernel.extensions.minimisers import ClassMinimiser
 from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
+from dp_core.kernel.questions import vetted
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.linear import Linear
 from dp_core.kernel.questions.linear_questions import (
@@ -162,6 +163,12 @@ REACHED_IN_SQUARES = {"minimiser, replace": 0.25, "no predictor, replace": 0.9}
 
 def exact(statistic, file):
     return statistic.total(*Observed(file).observed(statistic.clique))
+
+
+def test_every_sum_is_audited():
+    names = {statistic.NAME for statistic, *_ in FAR.values()}
+    # Interactions are audited below, and limited sums by the audit of declared statistics.
+    assert names | {"interaction", "limited-sums"} == vetted.SUMS
 
 
 @pytest.mark.parametrize("name", FAR)

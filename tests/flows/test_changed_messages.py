@@ -10,6 +10,7 @@ import pytest
 
 from dp_core.kernel.ledger.entries import Entry
 from tasks.confidential import connection
+from tasks.confidential.messages import REQUESTS
 from tests.confidential_side import InThisProcess
 from tests.flows.conftest import make_project
 from tests.full import some
@@ -72,6 +73,12 @@ def changes(messages):
                 yield from ((at, field, other) for other in others if other != given[field])
         if message["type"] in ("work", "readable"):
             yield at, None, DONE  # it is not sent at all
+
+
+def test_every_field_of_a_request_is_changed():
+    fields = {field for of in REQUESTS.values() for field in of}
+    # Paths, an address, and what has fields of its own.
+    assert fields - {*OTHERS} == {"spec", "out", "address", "request"}
 
 
 @pytest.mark.slow
