@@ -54,7 +54,9 @@ class Kernel:
                 f" session charges for counts in 1/{session.relation.shares}."
             )
         self._domain = domain
-        self._counter = CheckedCounter(counter, domain, stored.total if stored else None)
+        self._counter = CheckedCounter(counter, domain)
+        if stored is not None:
+            self._counter = CheckedCounter(counter, domain, stored.total, stored.margins)
         self._session = session
 
     @property

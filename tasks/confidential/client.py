@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.requests import Request
-from dp_core.policies.stage_grant import StageGrant
+from dp_core.policies.stage_grant import PAYS, StageGrant
+from dp_core.schema.expectations.suite import rules_of
 from tasks.confidential.frames import Blocks, Malformed
 from tasks.confidential.messages import VERSION, error_of
 from tasks.confidential.plain_values import (
@@ -21,7 +23,6 @@ from tasks.confidential.plain_values import (
     of_block,
     receipt_of,
     request_values,
-    stage_grant_of,
 )
 from tasks.run.home import home
 from tasks.run.release_run import Run
@@ -76,8 +77,7 @@ class Client:
 
     def readable(self, run: Run) -> bool:
         """Return whether the stored codes can be read."""
-        self._open(run)
-        found: bool = self._answer(run.folder, "done", {"type": "readable"})[0]["as"]
+        found: bool = self._run_reply(run, "done", {"type": "readable"})[0]["as"]
         return found
 
     def grant(self, run: Run, stage: str) -> StageGrant:
@@ -86,9 +86,11 @@ class Client:
         Raises:
             ReleaseError: if the ledger refuses.
         """
-        self._open(run)
-        message = {"type": "grant", "stage": stage}
-        return stage_grant_of(self._answer(run.folder, "granted", message)[0]["grant"])
+        told = self._run_reply(run, "granted", {"type": "grant", "stage": stage})[0]["left"]
+        _require("granted", told.keys() == {*PAYS[stage]})
+        left = {share: exact_fraction(told[share]) for share in PAYS[stage]}
+        of, fence = run.reservation, run.writer.lease.fence
+        return StageGrant(stage, of.release, of.link, of.plan, fence, left)
 
     def ask(
         self, run: Run, stage: str, codes: str, request: Request
@@ -109,12 +111,18 @@ class Client:
         """Return the number of rows if it is public, otherwise None."""
         message = {"type": "rows", "stage": stage, "codes": codes}
         found: int | None = self._run_reply(run, "rows", message)[0]["rows"]
+        public = run.spec.privacy.relation.rows_public
+        _require("rows", (found is not None and found >= 0) == public)
         return found
 
     def judge(self, run: Run) -> list[list[int]]:
         """Return, for each set, the numbers of the expectations that it does not meet."""
         found = self._run_reply(run, "judged", {"type": "judge"})[0]["not_met"]
-        return [[int(number) for number in numbers] for numbers in found]
+        known = range(len(rules_of(run.spec.schema.coarse or run.spec.schema, sets=True)))
+        _require("judged", len(found) == run.spec.sets)
+        for numbers in found:
+            _require("judged", {*map(type, numbers)} <= {int} and {*numbers} <= {*known})
+        return found
 
     def _run_reply(
         self,
@@ -168,7 +176,15 @@ class Client:
         run = self._opened
         assert run is not None
         if notice["type"] == "progress":
-            run.progress(notice["stage"], notice["done"])
+            run.progress(notice["stage"], notice["tenth"] / 10)
         else:
             # The ledger says what was charged; the process only that it was stored.
-            run.tell_committed(run.ledger.charges(run.reservation, notice["batch"]))
+            charges = run.ledger.charges(run.reservation, notice["batch"])
+            _require("committed", bool(charges))
+            run.tell_committed(charges)
+
+
+def _require(name: str, holds: bool) -> None:
+    """Raise Malformed unless a message has what the client's own files allow."""
+    if not holds:
+        raise Malformed(f"A message {name!r} has a value that it may not have.")

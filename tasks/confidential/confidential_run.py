@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -223,10 +223,13 @@ class ConfidentialRun(Run):
         from tasks.counting.dask_counter import DaskCounter
 
         counter: Counter
+        recoded = self.schema.recoded
         if codes == "stored":
+            recoded = False
             domain = self.rules.domain
             counter = DaskCounter(self.stored, domain, self.client)
         elif codes == "coarse" and self.schema.coarse is not None:
+            recoded = True
             # Each row is in one cell of each table of the schema's bins, too.
             recoding = Coarsening(self.schema)
             domain, counter = recoding.domain, CoarseCounter(self.counter, recoding)
@@ -241,4 +244,7 @@ class ConfidentialRun(Run):
             self.committed,
         )
         # privacy: no question is asked before the units of the store are weighed.
-        return Kernel(domain, counter, session, self.stored_rows)
+        stored = self.stored_rows
+        if recoded:  # other codes have other margins
+            stored = replace(stored, margins={})
+        return Kernel(domain, counter, session, stored)

@@ -1,8 +1,9 @@
 """What the confidential process gives up at its start, where the system can take it.
 
-Linux's Landlock limits where the process may write, and seccomp which system calls it may make. A
-mistake in a reader or a library can then neither write a row outside the home, nor send it, nor
-start another program. Both hold for every thread and process that starts later.
+Linux's Landlock limits where the process may write, and seccomp which system calls it may make. If
+it needs the home alone, a mistake in a reader or a library can then neither write a row outside the
+home, nor send it, nor start another program. Both hold for every thread and process that starts
+later. Times and permissions of files, and signals, are not limited.
 """
 
 from __future__ import annotations
@@ -37,9 +38,17 @@ _NUMBER, _ARCHITECTURE = 0, 4
 _IO_URING = 425  # its requests are not seen by the filter
 _CALLS = {
     # Architecture's name: its identifier; seccomp; socket (pairs of connected sockets have a call
-    # of their own); then what is refused always: execve, execveat, shmget and msgget.
-    "x86_64": (0xC000003E, 317, 41, (59, 322, 29, 68)),
-    "aarch64": (0xC00000B7, 277, 198, (221, 281, 194, 186)),
+    # of their own); then what is refused always: execve, execveat; shmget, msgget, semget;
+    # setxattr, lsetxattr, fsetxattr; add_key, request_key, keyctl; ptrace, process_vm_writev;
+    # unshare.
+    "x86_64": (
+        *(0xC000003E, 317, 41),
+        (59, 322, 29, 68, 64, 188, 189, 190, 248, 249, 250, 101, 311, 272),
+    ),
+    "aarch64": (
+        *(0xC00000B7, 277, 198),
+        (221, 281, 194, 186, 190, 5, 6, 7, 217, 218, 219, 117, 271, 97),
+    ),
 }
 _FOREIGN = 0x40000000  # numbers of another interface of x86_64
 
@@ -93,7 +102,7 @@ def write_only_below(folders: Iterable[Path]) -> bool:
 
 
 def refuse_programs(*, sockets: bool) -> bool:
-    """Give up starting programs, and memory and queues that others could read.
+    """Give up starting programs, and what others could read: memory, queues, keys, attributes.
 
     Args:
         sockets: Whether it may still open sockets, and use io_uring.

@@ -25,7 +25,6 @@ from tasks.confidential.plain_values import (
     as_block,
     receipt_values,
     request_of,
-    stage_grant_values,
 )
 from tasks.ledger.charging.charging_writer import ChargingWriter
 from tasks.run.earlier_releases import preview_plan
@@ -93,8 +92,8 @@ class Host:
             Whatever reads the data may have put a value into either. So both stay in the internal
             folder of the release.
         """
-        # Its last part alone, so that the folder lies in the home whatever name was sent.
-        folder = RunFolder(home(), Path(fields.get("release", "")).name)
+        # privacy: one part, so that the folder lies in the home's runs whatever name was sent.
+        folder = RunFolder(home(), Path(fields.get("release", "")).name.strip("."))
         if self._run is not None:
             folder = self._run.folder
         stage = fields.get("stage")
@@ -157,7 +156,7 @@ class Host:
         """
         told = self._tenths.get(stage, 0)
         for tenth in range(told + 1, math.floor(10 * done + _ROUNDING) + 1):
-            self._tell({"type": "progress", "stage": stage, "done": tenth / 10})
+            self._tell({"type": "progress", "stage": stage, "tenth": tenth})
             self._tenths[stage] = tenth
 
     @property
@@ -202,7 +201,8 @@ class Host:
         run.judge("fits")
         given = run.writer.grant(run.reservation, run.planned.hash, stage)
         self._grants[stage] = given
-        return {"type": "granted", "grant": stage_grant_values(given)}
+        left = {share: str(cost) for share, cost in given.left.items()}
+        return {"type": "granted", "left": left}
 
     def _ask(self, blocks: Blocks, stage: str, codes: Codes, request: Mapping[str, Any]) -> Reply:
         asked = request_of(request, blocks, self._kept)

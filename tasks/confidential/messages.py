@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from dp_core import errors
 from dp_core.errors import ReleaseError
 from tasks.confidential.frames import Malformed
+from tasks.run.stage_table import STAGE_NAMES
 from tasks.support.run_folder import RunFolder, where_kept
 
 VERSION = 1
@@ -26,7 +27,7 @@ Codes: TypeAlias = Literal["stored", "final", "coarse"]
 """The codes that a question is about: as they are stored, with the privately chosen bins and
 levels, or in the schema's bins instead of positions on a method's grid."""
 
-Kinds: TypeAlias = tuple[type | str | None, ...]
+Kinds: TypeAlias = tuple[type | str | int | None, ...]
 """What a field may be: of one of these types, or one of these values."""
 Fields: TypeAlias = Mapping[str, Kinds]
 
@@ -89,17 +90,22 @@ REQUESTS: Mapping[str, Fields] = {
 """What a client may send, by `type`."""
 
 NOTICES: Mapping[str, Fields] = {
-    "progress": {"stage": _TEXT, "done": (float, int)},
+    # Of a stage, or of the reading of what is elsewhere.
+    "progress": {"stage": (*STAGE_NAMES, "copy", "snapshot"), "tenth": tuple(range(1, 11))},
+    # The client looks the batch up in the ledger.
     "committed": {"batch": _TEXT},
 }
 """What the process may send before its reply. Progress comes in tenths of a stage."""
 
 REPLIES: Mapping[str, Fields] = {
     "done": {"as": (bool,)},
-    "granted": {"grant": (dict,)},
+    # By share, what the stage may still charge, as a fraction; the client knows the rest.
+    "granted": {"left": (dict,)},
     # Blocks: the receipts, and the noisy values of each.
     "answer": {},
+    # A number only if the relation makes it public.
     "rows": {"rows": (int, NoneType)},
+    # Of each set, the positions of the expectations that it does not meet, in their order.
     "judged": {"not_met": (list,)},
     # The sentence is `kept` in the internal folder, unless it could not be written.
     "error": {"kind": tuple(ERRORS), "row": (None, *sorted(ROWS)), "kept": (bool,)},
@@ -126,7 +132,10 @@ def checked(message: Mapping[str, Any], of: Mapping[str, Fields]) -> str:
         raise Malformed(f"{name!r:.40} is no message of this protocol, or has other fields.")
     for field, kinds in fields.items():
         # True is a whole number to Python, not to this protocol.
-        if type(message[field]) not in kinds and message[field] not in kinds:
+        told = message[field]
+        if type(told) not in kinds and not any(
+            told == each and type(told) is type(each) for each in kinds
+        ):
             raise Malformed(f"The message {name!r} has another {field!r} than it may have.")
     return str(name)
 

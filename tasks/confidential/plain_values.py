@@ -27,7 +27,6 @@ from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.questions.descriptions import fields_json, of_type
 from dp_core.kernel.questions.vetted import kind_of_question
 from dp_core.kernel.requests import KINDS, Request
-from dp_core.policies.stage_grant import StageGrant
 from tasks.confidential.frames import Blocks, Malformed
 
 KEPT = 8
@@ -231,15 +230,3 @@ def receipt_of(values: Mapping[str, Any]) -> Grant:
         asks=json.loads(values["asks"]),
     )
     return Grant(values["number"], step)
-
-
-def stage_grant_values(grant: StageGrant) -> dict[str, Any]:
-    """Return a grant of the ledger as plain values."""
-    values = dataclasses.asdict(grant)
-    return {**values, "left": {share: str(left) for share, left in grant.left.items()}}
-
-
-def stage_grant_of(values: Mapping[str, Any]) -> StageGrant:
-    """Return the grant of `stage_grant_values`."""
-    left = {share: Fraction(left) for share, left in values["left"].items()}
-    return StageGrant(**{**values, "left": left})

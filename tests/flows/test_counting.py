@@ -77,7 +77,8 @@ def test_a_cluster_that_cannot_be_is_refused_before_anything_is_reserved(project
     project.write_spec(dask="{cluster: nowhere_at_all.Cluster}")
     answer = command("run", project.spec, "--out", project.out)
     assert answer.code == 2
-    assert "dask.cluster" in answer.err
+    (kept,) = project.home.rglob("message.txt")
+    assert "dask.cluster" in kept.read_text()
     assert project.untouched()
 
 

@@ -13,7 +13,7 @@ from tests.confidential_side import raises_inside
 from tests.flows.test_reserved_rules import PROJECTS
 
 pytestmark = pytest.mark.usefixtures("quick")
-WEIGHT, TABLE = "of another weight than its document states", "does not count every stored row once"
+WEIGHT, TABLE = "of another weight than its document states", "does not add up to the stored rows"
 
 
 def no_limit_of_rows(patch):

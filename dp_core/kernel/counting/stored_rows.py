@@ -4,25 +4,30 @@ What chooses rows of a person, makes records of a panel, or counts a file in par
 the kernel. A fault there could let a unit weigh more than its events are calibrated to. So the
 store holds beside each row a hash of its unit, which the kernel made of the raw column
 (`coding.unit_hashes`) under a random key that is never stored. `checked_rows` weighs every unit of
-the finished store before the first charge. `CheckedCounter` compares each table with the number of
-rows that was found then, before noise is drawn.
+the finished store before the first charge, and counts each column by itself. `CheckedCounter`
+compares each table with the number of rows, and its margins with these counts, before noise is
+drawn.
 
 Privacy:
-    What passes is a file in which no unit weighs more than the document says, and of which every
-    table counts each row once. A refusal tells of a fault of the program, and depends on no noise.
+    What passes is a file in which no unit weighs more than the document says, and tables that have
+    its number of rows and its one-way margins. A refusal tells of a fault of the program, and
+    depends on no noise.
 
-    *What is not found.* A unit whose rows stand under several identifiers, or were stored with the
-    hashes of other units, is several units here. If the unit is a row, there are no hashes, so a
-    row that was coded twice counts as two. A record of a panel that was made of rows of two persons
-    bears the hash of one.
+    *What is not found.* A table that counts a row twice and another one never, and has the right
+    margins all the same. Of privately chosen or coarser codes only the number of rows is compared,
+    because they are made outside the kernel. A unit whose rows stand under several identifiers, or
+    were stored with the hashes of other units, is several units here. If the unit is a row, there
+    are no hashes, so a row that was coded twice counts as two. A record of a panel that was made of
+    rows of two persons bears the hash of one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -49,10 +54,12 @@ class StoredRows:
         rows: Number of rows.
         total: What every table of them adds up to: the number of rows, or of all households'
             shares.
+        margins: One-way counts of each column's codes, which add up to `total`.
     """
 
     rows: int
     total: int
+    margins: Mapping[str, NDArray[np.int64]] = field(default_factory=dict, compare=False)
 
 
 def checked_rows(folder: Path, document: Mapping[str, Any]) -> StoredRows:
@@ -73,7 +80,8 @@ def checked_rows(folder: Path, document: Mapping[str, Any]) -> StoredRows:
     from dp_core.kernel.coding.coding_rule import coding_rule
 
     unit = protected_unit(document["unit"])
-    columns = [(each["name"], stored_type(coding_rule(each).codes)) for each in document["columns"]]
+    codes = {each["name"]: coding_rule(each).codes for each in document["columns"]}
+    columns = [(name, stored_type(number)) for name, number in codes.items()]
     if unit.word != "row":
         columns.append((UNIT, np.dtype(np.uint64)))
     files = []
@@ -87,9 +95,10 @@ def checked_rows(folder: Path, document: Mapping[str, Any]) -> StoredRows:
     except (OSError, pa.ArrowException) as error:
         raise unusable("is damaged", error) from None
     rows = sum(len(file[columns[0][0]]) for file in files)
-    if unit.word == "row":
-        return StoredRows(rows, rows)
     weights, least, most = _weights(unit, document["records"])
+    margins = _margins(files, codes, weights)
+    if unit.word == "row":
+        return StoredRows(rows, rows, margins)
     total, parts = 0, math.ceil(rows / _PART_ROWS)
     for part in range(parts):
         mine = [file[UNIT] % np.uint64(parts) == part for file in files]
@@ -105,7 +114,24 @@ def checked_rows(folder: Path, document: Mapping[str, Any]) -> StoredRows:
         if (sums < least).any() or (sums > most).any():
             raise unusable(f"holds a {unit.word} of another weight than its document states")
         total += int(weigh.sum())
-    return StoredRows(rows, total)
+    return StoredRows(rows, total, margins)
+
+
+def _margins(
+    files: Sequence[Mapping[str, NDArray[Any]]],
+    codes: Mapping[str, int],
+    weights: NDArray[np.int64],
+) -> dict[str, NDArray[np.int64]]:
+    """Return the weight of all rows with each code of a column, by the column's name."""
+    margins = {name: np.zeros(number, np.int64) for name, number in codes.items()}
+    for file in files:
+        weigh = weights[file[MEMBERS]] if len(weights) > 1 else None
+        for name, counts in margins.items():
+            if len(file[name]) and int(file[name].max()) >= len(counts):
+                raise unusable("holds a code that its document does not have")
+            # Sums of whole numbers below 2^53 are exact.
+            counts += np.bincount(file[name], weigh, len(counts)).astype(np.int64)
+    return margins
 
 
 def _weights(unit: ProtectedUnit, records: Mapping[str, Any]) -> tuple[NDArray[np.int64], int, int]:
@@ -127,12 +153,18 @@ def unusable(what: str, error: Exception | None = None) -> StageFailed:
 
 
 class CheckedCounter:
-    """A counter that refuses every table which does not count each stored row once.
+    """A counter that refuses every table whose sum or margins are not those of the stored rows.
 
     Its results are confidential if those of the other counter are.
     """
 
-    def __init__(self, counter: Counter, domain: Domain, total: int | None = None) -> None:
+    def __init__(
+        self,
+        counter: Counter,
+        domain: Domain,
+        total: int | None = None,
+        margins: Mapping[str, NDArray[np.int64]] = MappingProxyType({}),
+    ) -> None:
         """Check a counter.
 
         Args:
@@ -140,8 +172,10 @@ class CheckedCounter:
             domain: Its columns and their numbers of codes.
             total: What every table adds up to, as `checked_rows` found it; None (the default)
                 where there is no code store: then tables that are counted together add up alike.
+            margins: One-way counts of the columns whose codes are the stored ones; none by default.
         """
         self._counter, self._domain, self._total = counter, domain, total
+        self._margins = margins
 
     def __repr__(self) -> str:
         return f"CheckedCounter({len(self._domain)} columns, confidential)"
@@ -164,6 +198,10 @@ class CheckedCounter:
             self._require(table.domain == self._domain.project(clique))
             self._require(table.counts.shape == table.domain.sizes)
             total = self._add_up(table.counts, total)
+            for at, column in enumerate(clique):
+                if column in self._margins:
+                    others = tuple(axis for axis in range(len(clique)) if axis != at)
+                    self._require_margin(column, table.counts.sum(axis=others))
 
     def observed(self, clique: Clique) -> tuple[Codes, NDArray[np.int64]]:
         """Return the cells of a clique that hold a record, and the number of records in each.
@@ -181,7 +219,15 @@ class CheckedCounter:
             later = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & later)
         self._require(bool(later.all()) and bool((counts > 0).all()))
         self._add_up(counts, self._total)
+        for at, column in enumerate(clique):
+            if column in self._margins:
+                found = np.bincount(cells[:, at], counts, sizes[at])
+                self._require_margin(column, found.astype(np.int64))
         return cells, counts
+
+    def _require_margin(self, column: str, found: NDArray[np.int64]) -> None:
+        # privacy: one part counted twice for another would double the units in it.
+        self._require(np.array_equal(found, self._margins[column]))
 
     def _add_up(self, counts: NDArray[np.int64], total: int | None) -> int:
         """Return the sum of counts, which are whole numbers from 0, and add up to a total."""
@@ -197,6 +243,6 @@ class CheckedCounter:
     def _require(self, right: bool) -> None:
         if not right:
             raise StageFailed(
-                "An exact table does not count every stored row once, so nothing was drawn from it."
+                "An exact table does not add up to the stored rows, so nothing was drawn from it."
                 " Resume the release; if it fails again, the program that counts is at fault."
             )

@@ -33,7 +33,7 @@ from dp_core.kernel.mechanisms import additive_noise
 DOMAIN = Domain(("a", "b"), (3, 300))
 LINKED = LinkedColumns(household_columns=("h",), person_columns=("p",), max_members=4)
 PAIRS = Domain(LINKED.columns, (3, 4, 2, 3))
-WEIGHT, TABLE = "of another weight than its document states", "does not count every stored row once"
+WEIGHT, TABLE = "of another weight than its document states", "does not add up to the stored rows"
 
 
 def document(domain, unit, **records):
@@ -266,6 +266,42 @@ def test_cells_that_count_no_row_once_are_refused(fault):
         CheckedCounter(Changed(cells=WRONG_CELLS[fault]), DOMAIN, 4).observed(("a", "b"))
 
 
+MARGINS = {name: np.bincount(codes) for name, codes in zip("ab", DATA.codes, strict=True)}
+
+
+def another_row_twice(counts):
+    """One row is counted twice and another one never; the sum is right."""
+    one, other = np.flatnonzero(counts)[:2]
+    counts.flat[one] += 1
+    counts.flat[other] -= 1
+    return counts
+
+
+def test_a_table_with_other_margins_than_the_stored_rows_is_refused():
+    pairs = [("a", "b"), ("b", "a"), ("a",), ()]
+    assert len(CheckedCounter(Changed(), DOMAIN, 4, MARGINS).count(pairs)) == 4
+    assert len(CheckedCounter(Changed(), DOMAIN, 4, MARGINS).observed(("b", "a"))[1]) == 4
+    for clique in pairs[:3]:
+        twice = Changed(another_row_twice)
+        assert CheckedCounter(twice, DOMAIN, 4).count([clique])
+        with pytest.raises(StageFailed, match=TABLE):
+            CheckedCounter(twice, DOMAIN, 4, MARGINS).count([clique])
+    twice = Changed(cells=lambda cells, counts: (cells[1:], np.add(counts[1:], [1, 0, 0])))
+    with pytest.raises(StageFailed, match=TABLE):
+        CheckedCounter(twice, DOMAIN, 4, MARGINS).observed(("a", "b"))
+
+
+def test_margins_are_counted_in_the_store(tmp_path):
+    codes = [np.arange(7, dtype=np.uint8) % 3, np.arange(7, dtype=np.uint16) * 9]
+    with StoreWriter(tmp_path, DOMAIN, chunk_rows=2) as writer:
+        writer.append(codes)
+    found = checked_rows(tmp_path, document(DOMAIN, {"word": "row"}, of="rows")).margins
+    assert {name: counts.tolist() for name, counts in found.items()} == {
+        "a": [3, 2, 2],
+        "b": np.bincount(codes[1], minlength=300).tolist(),
+    }
+
+
 def test_without_a_store_tables_that_are_counted_together_add_up_alike():
     class First(Changed):
         def count(self, cliques):
@@ -285,7 +321,8 @@ def test_a_table_of_households_adds_up_to_their_shares(tmp_path):
     ((pairs, _, _),) = pair_row_pieces(LINKED, PAIRS, rows)
     found = checked_rows(pair_store(tmp_path, rows), of_households())
     counter = HouseholdCounter(MemoryCounter(pairs), LINKED)
-    tables = CheckedCounter(counter, PAIRS, found.total).count([("p",), ("h", "members"), ()])
+    checked = CheckedCounter(counter, PAIRS, found.total, found.margins)
+    tables = checked.count([*((name,) for name in PAIRS.columns), ("h", "members"), ()])
     assert int(tables[()].counts) == 36
     with pytest.raises(StageFailed, match=TABLE):
         CheckedCounter(counter, PAIRS, found.rows).count([("p",)])

@@ -41,6 +41,7 @@ ACTS = {
     "program": lambda: subprocess.run(["true"]),
     "local server": lambda: socket.socket(socket.AF_UNIX),
     "shared memory": lambda: shared(),
+    "attribute there": lambda: os.setxattr(other / "file", "user.row", b"x"),
     "tcp": lambda: socket.socket(),
     "udp": lambda: socket.socket(type=socket.SOCK_DGRAM),
     "ipv6": lambda: socket.socket(socket.AF_INET6),

@@ -1,0 +1,113 @@
+"""The client believes no value of a reply that its own files do not allow."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tasks.confidential.client import Client
+from tasks.confidential.frames import Malformed
+from tasks.support.run_folder import RunFolder
+
+CANARY = "salary-of-row-4711"
+EXPECTATIONS = 2
+
+
+class Answering:
+    """A connection that answers every request but `open` alike, after one notice."""
+
+    def __init__(self, reply, told):
+        self._reply, self._told = reply, told
+
+    def exchange(self, message, _, notice):
+        if message["type"] == "open":
+            return {"type": "done", "as": True}, {}
+        if self._told:
+            notice(self._told)
+        return self._reply, {}
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.setattr("tasks.confidential.client.rules_of", lambda *_, **__: range(EXPECTATIONS))
+    relation = SimpleNamespace(rows_public=False)
+    spec = SimpleNamespace(
+        release="town",
+        sets=2,
+        schema=SimpleNamespace(coarse=None),
+        privacy=SimpleNamespace(relation=relation),
+    )
+    return SimpleNamespace(
+        folder=RunFolder(tmp_path, "town"),
+        planned=SimpleNamespace(spec=spec),
+        spec=spec,
+        spec_path=tmp_path / "spec.yaml",
+        out=tmp_path / "out",
+        reservation=SimpleNamespace(release="town", link="l" * 64, plan="p" * 64),
+        writer=SimpleNamespace(lease=SimpleNamespace(fence=7)),
+        ledger=SimpleNamespace(charges=lambda _, batch: [batch] if batch == "measure-0" else []),
+        progress=lambda *_: None,
+        tell_committed=lambda _: None,
+    )
+
+
+def answer(run, ask, reply, told=None):
+    """Return what the client makes of a reply."""
+    return ask(Client(lambda: Answering(reply, told)), run)
+
+
+def judge(client, run):
+    return client.judge(run)
+
+
+def rows(client, run):
+    return client.rows(run, "count", "final")
+
+
+def grant(client, run):
+    return client.grant(run, "basics")
+
+
+def test_what_the_files_of_the_client_allow_is_believed(run):
+    found = [[0, 1], []]
+    told = {"type": "committed", "batch": "measure-0"}
+    assert answer(run, judge, {"type": "judged", "not_met": found}, told) == found
+    assert answer(run, rows, {"type": "rows", "rows": None}) is None
+    left = {"total": "1/3", "one_way": "0"}
+    given = answer(run, grant, {"type": "granted", "left": left})
+    assert (given.stage, given.reservation, given.fence) == ("basics", "l" * 64, 7)
+    assert {share: str(cost) for share, cost in given.left.items()} == left
+
+
+@pytest.mark.parametrize(
+    ("ask", "reply"),
+    [
+        (judge, {"type": "judged", "not_met": [[CANARY], []]}),
+        (judge, {"type": "judged", "not_met": [[0]]}),
+        (judge, {"type": "judged", "not_met": [[EXPECTATIONS], []]}),
+        (judge, {"type": "judged", "not_met": [[True], []]}),
+        (judge, {"type": "judged", "not_met": [[0.0], []]}),
+        (rows, {"type": "rows", "rows": 4711}),
+        (grant, {"type": "granted", "left": {"total": "1"}}),
+        (grant, {"type": "granted", "left": {"total": "1", "one_way": "1", CANARY: "1"}}),
+        (grant, {"type": "granted", "left": {"total": CANARY, "one_way": "1"}}),
+        (judge, {"type": "done", "as": True}),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_any_other_value_is_refused(run, ask, reply):
+    with pytest.raises((Malformed, ValueError)) as refused:
+        answer(run, ask, reply)
+    assert CANARY not in str(refused.value)
+
+
+def test_a_batch_that_the_ledger_does_not_know_is_refused(run):
+    reply = {"type": "judged", "not_met": [[], []]}
+    with pytest.raises(Malformed):
+        answer(run, judge, reply, {"type": "committed", "batch": CANARY})
+
+
+def test_a_number_of_rows_that_is_public_is_not_left_out(run):
+    run.spec.privacy.relation.rows_public = True
+    assert answer(run, rows, {"type": "rows", "rows": 4711}) == 4711
+    with pytest.raises(Malformed):
+        answer(run, rows, {"type": "rows", "rows": None})
