@@ -29,7 +29,6 @@ from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.kernel.counting.linked_columns import MOST_MEMBERS
 from dp_core.kernel.errors import GARBAGE, BadInput
 from dp_core.kernel.extensions import EXTENSIONS
-from dp_core.kernel.questions.descriptions import fields_from_json
 
 NAME, VERSION = "dp-release kernel document", 2
 MOST_BYTES = 1 << 28
@@ -118,6 +117,8 @@ def protected_unit(values: Any) -> ProtectedUnit:
     Raises:
         BadInput: if they are no unit.
     """
+    from dp_core.kernel.questions.descriptions import fields_from_json  # needs numpy
+
     try:
         unit: ProtectedUnit = fields_from_json(ProtectedUnit, {**_UNSTATED, **values})
     except GARBAGE:

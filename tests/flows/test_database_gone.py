@@ -105,7 +105,8 @@ def test_a_database_that_goes_away_stops_a_release_and_its_return_lets_it_go_on(
     begin = ["run", project.spec, "--out", project.out]
     words, stored, again = begin, {}, 0
     for point in POINTS:
-        marker = tmp_path / "-".join(("stopped", *point))
+        # In the home, because the confidential process may write nowhere else.
+        marker = project.home / "-".join(("stopped", *point))
         told = [postgres_server.pid, marker, *point, *words]
         stopped = fork_server.run(RUN, told, tmp_path, surroundings)
         assert marker.exists(), (point, stopped.stderr)
