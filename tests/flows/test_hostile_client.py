@@ -22,7 +22,7 @@ def test_progress_tells_every_tenth_whatever_the_file(project, monkeypatch, rows
     class Listening(InThisProcess):
         def _tell(self, notice):
             if notice["type"] == "progress":
-                told.append((notice["stage"], notice["done"]))
+                told.append((notice["stage"], notice["tenth"]))
             super()._tell(notice)
 
     monkeypatch.setattr(connection, "connect", lambda *_: Listening())
@@ -30,8 +30,8 @@ def test_progress_tells_every_tenth_whatever_the_file(project, monkeypatch, rows
     stages = {stage for stage, _ in told}
     assert {"validate", "count"} & stages
     for stage in stages:
-        tenths = [done for of, done in told if of == stage]
-        assert tenths == [tenth / 10 for tenth in range(1, len(tenths) + 1)]
+        tenths = [tenth for of, tenth in told if of == stage]
+        assert tenths == [*range(1, len(tenths) + 1)]
 
 
 def test_codes_of_another_input_are_not_counted(project, tmp_path):
