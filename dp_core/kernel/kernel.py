@@ -54,9 +54,8 @@ class Kernel:
                 f" session charges for counts in 1/{session.relation.shares}."
             )
         self._domain = domain
-        self._counter = CheckedCounter(counter, domain)
-        if stored is not None:
-            self._counter = CheckedCounter(counter, domain, stored.total, stored.margins)
+        found = () if stored is None else (stored.total, stored.margins)
+        self._counter = CheckedCounter(counter, domain, *found)
         self._session = session
 
     @property

@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def _message_for_terminal(error: ReleaseError) -> str | None:
-    """Return the sentence of the process that reads the data, for the person at a terminal.
+    """Return the own message of an error of the confidential process, for a person at a terminal.
 
     None if there is none. What the data break is printed by the command, before its fixed sentence.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.requests import Request
 from dp_core.policies.stage_grant import PAYS, StageGrant
@@ -86,10 +86,12 @@ class Client:
         Raises:
             ReleaseError: if the ledger refuses.
         """
-        told = self._run_reply(run, "granted", {"type": "grant", "stage": stage})[0]["left"]
-        _require("granted", told.keys() == {*PAYS[stage]})
-        left = {share: exact_fraction(told[share]) for share in PAYS[stage]}
+        self._run_reply(run, "done", {"type": "grant", "stage": stage})
         of, fence = run.reservation, run.writer.lease.fence
+        left = {share: of.costs.get(share, Fraction(0)) for share in PAYS[stage]}
+        for charge in run.ledger.charges(of):
+            if charge.stage in left:
+                left[charge.stage] -= charge.cost
         return StageGrant(stage, of.release, of.link, of.plan, fence, left)
 
     def ask(
@@ -111,17 +113,21 @@ class Client:
         """Return the number of rows if it is public, otherwise None."""
         message = {"type": "rows", "stage": stage, "codes": codes}
         found: int | None = self._run_reply(run, "rows", message)[0]["rows"]
-        public = run.spec.privacy.relation.rows_public
-        _require("rows", (found is not None and found >= 0) == public)
+        if run.spec.privacy.relation.rows_public:
+            _require("rows", found is not None and found >= 0)
+        else:
+            _require("rows", found is None)
         return found
 
     def judge(self, run: Run) -> list[list[int]]:
         """Return, for each set, the numbers of the expectations that it does not meet."""
         found = self._run_reply(run, "judged", {"type": "judge"})[0]["not_met"]
-        known = range(len(rules_of(run.spec.schema.coarse or run.spec.schema, sets=True)))
+        known = {*range(len(rules_of(run.spec.schema.coarse or run.spec.schema, sets=True)))}
         _require("judged", len(found) == run.spec.sets)
         for numbers in found:
-            _require("judged", {*map(type, numbers)} <= {int} and {*numbers} <= {*known})
+            _require("judged", {*map(type, numbers)} <= {int} and {*numbers} <= known)
+            # privacy: another order, or a number twice, could tell more than what is not met.
+            _require("judged", numbers == sorted({*numbers}))
         return found
 
     def _run_reply(
@@ -161,7 +167,7 @@ class Client:
         message: Mapping[str, Any],
         blocks: Blocks | None = None,
     ) -> tuple[dict[str, Any], Blocks]:
-        """Return the reply to a message; raise its error, whose sentence is in the folder."""
+        """Return the reply to a message; raise its error, whose own message is in the folder."""
         with self._lock:
             if self._connection is None:
                 self._connection = self._connect()

@@ -199,10 +199,8 @@ class Host:
         # Whoever stored the codes may have ended before the verdict.
         run.require_own_codes()
         run.judge("fits")
-        given = run.writer.grant(run.reservation, run.planned.hash, stage)
-        self._grants[stage] = given
-        left = {share: str(cost) for share, cost in given.left.items()}
-        return {"type": "granted", "left": left}
+        self._grants[stage] = run.writer.grant(run.reservation, run.planned.hash, stage)
+        return _done()
 
     def _ask(self, blocks: Blocks, stage: str, codes: Codes, request: Mapping[str, Any]) -> Reply:
         asked = request_of(request, blocks, self._kept)

@@ -99,15 +99,13 @@ NOTICES: Mapping[str, Fields] = {
 
 REPLIES: Mapping[str, Fields] = {
     "done": {"as": (bool,)},
-    # By share, what the stage may still charge, as a fraction; the client knows the rest.
-    "granted": {"left": (dict,)},
     # Blocks: the receipts, and the noisy values of each.
     "answer": {},
     # A number only if the relation makes it public.
     "rows": {"rows": (int, NoneType)},
     # Of each set, the positions of the expectations that it does not meet, in their order.
     "judged": {"not_met": (list,)},
-    # The sentence is `kept` in the internal folder, unless it could not be written.
+    # The error's own message is `kept` in the internal folder, unless it could not be written.
     "error": {"kind": tuple(ERRORS), "row": (None, *sorted(ROWS)), "kept": (bool,)},
 }
 """How the process ends a request."""
@@ -144,8 +142,8 @@ def error_message(error: ReleaseError, *, kept: bool) -> dict[str, Any]:
     """Return the reply that says how a request failed.
 
     Args:
-        error: The error. Its sentence does not cross: whoever made it has read the data.
-        kept: Whether the sentence is kept in the internal folder.
+        error: The error. Its message does not cross: whoever made it has read the data.
+        kept: Whether the message is kept in the internal folder.
     """
     kind = type(error).__name__
     return {
@@ -181,7 +179,7 @@ def error_of(message: Mapping[str, Any], folder: RunFolder, stage: str | None) -
 
     Args:
         message: The reply, which `checked` has accepted.
-        folder: Folder of the release, where the process keeps the error's own sentence.
+        folder: Folder of the release, where the process keeps the error's own message.
         stage: Stage that the request was about; None for none.
     """
     kind, row, release = message["kind"], message["row"], folder.release

@@ -1,6 +1,6 @@
 """Starts the cluster that a spec names: any cluster class for Dask, with its options.
 
-The class runs in the process that may see the data. What it starts, jobs or pods, counts and draws
+The class runs in the confidential process. What it starts, jobs or pods, counts and draws
 no noise. Whoever writes the options of such a class can start programs as the user of the release.
 """
 

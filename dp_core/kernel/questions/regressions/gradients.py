@@ -275,7 +275,7 @@ def check_outcome(column: str, features: Features) -> None:
 
 
 def check_coefficients(coefficients: Sequence[int], length: int) -> None:
-    """Raise ValueError unless there are so many coefficients, and none is too large."""
+    """Raise ValueError unless there are `length` coefficients, and none is too large."""
     if len(coefficients) != length:
         raise ValueError(f"There must be {length} coefficients, not {len(coefficients)}.")
     if any(abs(each) > LARGEST_COEFFICIENT for each in coefficients):
