@@ -28,6 +28,7 @@ from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.privacy import Neighbours, Relation, Stage
 from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
+from dp_core.methods.dependence_forest import added
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.selection.budget.chance import Chance
@@ -58,7 +59,6 @@ from dp_core.methods.selection.candidates.private_looks import (
     joined_columns,
     look_at_products,
     look_at_wide,
-    reach,
 )
 from dp_core.methods.selection.selector import (
     Certain,
@@ -253,7 +253,7 @@ class Auto(Selector):
         if found is None:
             found = look(curator, domain, statistic, inputs.select_cost, rows)
         parts, cliques, alone = self.parts(
-            domain, steadied, noise, found.dependence, costs, found.typical, wanted, found.forest
+            domain, steadied, noise, found.dependence, costs, found.typical, wanted
         )
         shares = balance(parts)
         chosen = Selection(
@@ -331,11 +331,11 @@ class Auto(Selector):
         found = []
         for times in DEPENDENCES:
             typical = times * usual(rows)
-            forest = self._any_forest(domain)
-            pairs = dict.fromkeys(forest or self.needs(domain), typical)
+            looked_at = self._any_forest(domain) or self.needs(domain)
+            pairs = dict.fromkeys(looked_at, typical)
             costs = self._costs(terms, certain)
             parts, _, _ = self.parts(
-                domain, columns, np.array(known), pairs, costs, typical, wanted, forest
+                domain, columns, np.array(known), pairs, costs, typical, wanted
             )
             alone = certain is not None and certain.share == 1
             shares = np.zeros(len(parts.cliques)) if alone else balance(parts, roughly=roughly)
@@ -404,7 +404,6 @@ class Auto(Selector):
         costs: Costs,
         typical: float | None = None,
         wanted: CertainParts | None = None,
-        forest: Sequence[Clique] = (),
     ) -> tuple[Parts, tuple[Clique, ...], frozenset[Clique]]:
         """Return what may be measured: parts, their cliques, and which cliques are interactions.
 
@@ -417,8 +416,6 @@ class Auto(Selector):
             costs: Noise of a table and of an interaction.
             typical: Dependence of the other pairs, in records; None for that of a typical file.
             wanted: What the workload's measurements tell; None without a workload.
-            forest: Those of the pairs that form a forest, whose edges tell about the pairs between
-                them; empty by default.
         """
         rows = max(float(columns[0].sum()), 1.0)
         typical = usual(rows) if typical is None else typical
@@ -429,13 +426,11 @@ class Auto(Selector):
             for pair, value in dependence.items()
         }
         dependence = beyond_larger_areas(domain, dependence)
-        served = dict.fromkeys(dependence, 1.0) | reach(
-            {pair: dependence[pair] for pair in forest}, rows
-        )
-        served |= kind_weights(domain, dependence)
-        implied = sum((served[pair] - 1) * dependence[pair] for pair in forest)
+        beyond = added(domain, dependence, rows)
+        dependence = beyond.dependence
+        served = {**beyond.reach, **kind_weights(domain, dependence)}
         others = number_of_cliques(domain, 2) - len(dependence)
-        apart = max(typical - implied / max(others, 1), 0.0)
+        apart = max(typical - beyond.unseen / max(others, 1), 0.0)
         unlisted_pairs = others * math.hypot(apart, chance.mean_pair)
         triples, unlisted = self._triples(domain, dependence, chance, typical)
         cliques = (*((name,) for name in domain.columns), *dependence, *triples)
@@ -484,7 +479,7 @@ class Auto(Selector):
         return Costs(terms.currency, terms.relation, left, whole=self.basis == "tables")
 
     def _triples(
-        self, domain: Domain, dependence: dict[Clique, float], chance: Chance, typical: float
+        self, domain: Domain, dependence: Mapping[Clique, float], chance: Chance, typical: float
     ) -> tuple[dict[Clique, float], float]:
         """Return the deviation of each triple to consider, and the sum over the other triples."""
         number = number_of_cliques(domain, 3)

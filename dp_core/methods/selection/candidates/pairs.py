@@ -49,15 +49,12 @@ class Look:
     Attributes:
         dependence: Expected L1 distance of pairs from independence, in records.
         asked: The noisy dependences; None if there is no pair.
-        forest: Those pairs that a forest of strongly dependent pairs consists of; empty if the look
-            was at all pairs.
         typical: Expected distance of the other pairs, without sampling deviations, in records; None
             if the look was at all pairs.
     """
 
     dependence: Mapping[Clique, float]
     asked: Dependences | None = None
-    forest: tuple[Clique, ...] = ()
     typical: float | None = None
 
 

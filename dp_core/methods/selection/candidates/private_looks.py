@@ -6,9 +6,6 @@ with the logarithm of their number. With exact scores, the result is the spannin
 largest total score: the best pair that leaves a group of columns is always in it (Boruvka 1926).
 Taking the smallest group first, each choice compares few pairs, and no pair is chosen twice.
 
-In a graphical model whose pairs form a forest, two columns depend as far as every edge of the path
-between them does. So an edge that is measured also serves the pairs whose path it is part of.
-
 *Distances from products.* InDif compares a pair with the product of its own exact columns, so one
 record moves it by up to 4. The product of noisy one-way tables is public. One record moves the
 distance from it by 1 only, so the noise is a quarter (under replace-one, a third). In return, the
@@ -188,46 +185,6 @@ def strongest_forest(
     return tuple(edges)
 
 
-def reach(forest: Mapping[Clique, float], rows: float) -> dict[Clique, float]:
-    """Return how many times its own deviation each edge of a forest serves, at least 1.
-
-    Along a path, dependences relative to the number of records multiply, as correlations of a chain
-    do. Each edge of a path has an equal part in the pair at the ends of it.
-
-    Args:
-        forest: L1 distance from independence of each edge, in records, positive; no two paths lead
-            from one column to another.
-        rows: Number of records.
-
-    >>> reach({("a", "b"): 50, ("b", "c"): 80}, 100)
-    {('a', 'b'): 1.4, ('b', 'c'): 1.25}
-    """
-    columns = sorted({column for edge in forest for column in edge})
-    place = {column: at for at, column in enumerate(columns)}
-    ends = [(place[one], place[two]) for one, two in forest]
-    dependence = np.array([*forest.values()], dtype=np.float64)
-    strength = np.minimum(dependence / rows, 1.0)
-    together, length = np.eye(len(columns)), np.zeros((len(columns), len(columns)))
-    group = {at: [at] for at in range(len(columns))}
-    for (one, two), own in zip(ends, strength.tolist(), strict=True):
-        left, right = group[one], group[two]
-        product = own * np.multiply.outer(together[left, one], together[two, right])
-        steps = 1 + np.add.outer(length[left, one], length[two, right])
-        for table, found in ((together, product), (length, steps)):
-            table[np.ix_(left, right)] = found
-            table[np.ix_(right, left)] = found.T
-        group.update(dict.fromkeys(left + right, left + right))
-    part = np.divide(together, length, out=np.zeros_like(together), where=length > 0)
-    found = []
-    for one, two in ends:
-        # Columns of another group are equally far from both ends, by 0.
-        nearer = length[one] - length[two]
-        sides = part[np.ix_(nearer < 0, nearer > 0)]
-        found.append(float(sides.sum()))
-    times = np.maximum(np.array(found) / np.maximum(strength, 1e-12), 1.0)
-    return dict(zip(forest, times.tolist(), strict=True))
-
-
 CHOICES = Fraction(9, 20)
 """Part of the budget that chooses the forest, if one is chosen."""
 SCORES = Fraction(9, 10)
@@ -274,7 +231,7 @@ def look_at_wide(
     choices = CHOICES * cost
     forest = strongest_forest(curator, domain, gains, choices, max_cells=max_cells)
     found = look(curator, domain, dependences(forest), left - choices, rows)
-    return dataclasses.replace(found, forest=forest, typical=typical)
+    return dataclasses.replace(found, typical=typical)
 
 
 def matched_columns(domain: Domain, max_cells: int) -> tuple[Clique, ...]:
