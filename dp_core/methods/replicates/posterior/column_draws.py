@@ -16,7 +16,12 @@ from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.methods.replicates.centred_draws import centred_normals
 from dp_core.methods.replicates.posterior.agreement import with_total
 from dp_core.methods.replicates.posterior.known_sums import Condition, KnownSums, drawn_errors
-from dp_core.methods.replicates.posterior.truncation import Floats, truncated, truncated_variance
+from dp_core.methods.replicates.posterior.truncation import (
+    Floats,
+    centre,
+    truncated,
+    truncated_variance,
+)
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 Told = tuple[Floats, float | Floats]
@@ -29,7 +34,7 @@ class ColumnDraws:
     """Draws of a column's one-way table.
 
     Attributes:
-        middle: Median draw, shape (levels,), in records; it sums to the estimated total.
+        middle: Centre of the draws, shape (levels,), in records; it sums to the estimated total.
         draws: Draws of the sets, shape (sets, levels), in records; each sums to its set's total.
     """
 
@@ -94,7 +99,7 @@ def draw_column(
         noise = off / np.maximum(spread, 1e-9)
         left = truncated_variance(counts, spread) * possible
     drawn = truncated(counts, spread, noise) * possible
-    middle = truncated(counts, spread, np.zeros(counts.shape)) * possible
+    middle = centre(counts, spread, possible)
 
     def settled(values: Floats, before: Floats, size: float) -> Floats:
         if scores is None:

@@ -18,7 +18,13 @@ from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.methods.reconstruction.estimates.raking import Margin, rake
 from dp_core.methods.reconstruction.estimates.residual_belief import posterior_residual
 from dp_core.methods.replicates.centred_draws import centred_normals
-from dp_core.methods.replicates.posterior.truncation import Floats, lowered, truncated
+from dp_core.methods.replicates.posterior.truncation import (
+    IN_SETS,
+    Floats,
+    centre,
+    lowered,
+    truncated,
+)
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 MOST_CELLS = 1 << 16
@@ -74,29 +80,33 @@ class LargerDraws:
         return found
 
     def middle(self, smaller: Mapping[Clique, Floats]) -> dict[Clique, Floats]:
-        """Return the median tables of the larger cliques; they nearly agree with the smaller ones.
+        """Return the centre of the larger cliques' tables; it nearly agrees with the smaller ones.
 
         Args:
-            smaller: Median tables of columns and pairs.
+            smaller: Central tables of columns and pairs.
         """
         done = dict(smaller)
         found: dict[Clique, Floats] = {}
         for clique in self.cliques:
-            scores = np.zeros(self.domain.project(clique).sizes)
-            found[clique] = done[clique] = self._table(clique, done, scores)
+            found[clique] = done[clique] = self._table(clique, done, None)
         return found
 
-    def _table(self, clique: Clique, done: Mapping[Clique, Floats], scores: Floats) -> Floats:
+    def _table(
+        self, clique: Clique, done: Mapping[Clique, Floats], scores: Floats | None
+    ) -> Floats:
+        """Return a draw of a clique's table with these scores; for None, the centre."""
         possible = ~self.zeros.mask(self.domain.project(clique))
         margins = _margins(clique, done)
         expected = rake(possible.astype(np.float64), clique, margins, rounds=_RAKING_ROUNDS)
         residual, variance = self.pooled.beyond_pairs(clique, expected)
         mean, spread = posterior_residual(residual, variance, expected)
-        centre = (expected + mean)[possible]
-        drawn = np.zeros_like(expected)
-        drawn[possible] = truncated(
-            lowered(centre, spread[possible]), spread[possible], scores[possible]
-        )
+        usual = expected + mean
+        if scores is None:
+            drawn = centre(usual, spread, possible)
+        else:
+            drawn, spread = np.zeros_like(expected), spread[possible]
+            usual = lowered(usual[possible], spread, left=IN_SETS)
+            drawn[possible] = truncated(usual, spread, scores[possible])
         return rake(drawn, clique, margins, rounds=_RAKING_ROUNDS)
 
 

@@ -22,7 +22,12 @@ from dp_core.methods.replicates.centred_draws import centred_normals
 from dp_core.methods.replicates.posterior.agreement import with_margins, with_total
 from dp_core.methods.replicates.posterior.column_draws import ColumnDraws, Told
 from dp_core.methods.replicates.posterior.pair_draws import PairPosterior
-from dp_core.methods.replicates.posterior.truncation import Floats, truncated, truncated_variance
+from dp_core.methods.replicates.posterior.truncation import (
+    Floats,
+    centre,
+    truncated,
+    truncated_variance,
+)
 from dp_core.tables.nested_columns import NestedColumns
 
 MOST_UNMEASURED = 1 << 12
@@ -232,10 +237,8 @@ def draw_areas(
         noise = centred_normals(sets, (size,), rng)
     left = truncated_variance(counts, spread) * possible
 
-    def settled(scores: Floats, totals: Floats) -> Floats:
-        drawn = np.asarray(possible, dtype=np.float64)
-        if told is not None:
-            drawn = drawn * truncated(counts, spread, scores)
+    def settled(counted: Floats, totals: Floats) -> Floats:
+        drawn = possible * counted
         found = np.zeros(size)
         for block, total in zip(children, totals, strict=True):
             if block.size == 1:
@@ -246,8 +249,12 @@ def draw_areas(
                 found[block] = with_total(drawn[block], left[block], float(total))
         return found
 
-    middle = settled(np.zeros(size), larger.middle)
-    draws = [settled(one, totals) for one, totals in zip(noise, larger.draws, strict=True)]
+    if told is None:
+        middle, drawn = np.ones(size), np.ones((sets, size))
+    else:
+        middle, drawn = centre(counts, spread, possible), truncated(counts, spread, noise)
+    middle = settled(middle, larger.middle)
+    draws = [settled(one, totals) for one, totals in zip(drawn, larger.draws, strict=True)]
     return ColumnDraws(middle, np.array(draws))
 
 
@@ -274,7 +281,7 @@ def expected_within(
 
 def areas_table(
     posterior: PairPosterior,
-    deviation: Floats,
+    deviation: Floats | None,
     *,
     expected: Floats,
     rows: Floats,
@@ -288,18 +295,15 @@ def areas_table(
 
     Args:
         posterior: Posterior of the pair.
-        deviation: The set's draw from it, shape (p, q), in records.
+        deviation: The set's draw from it, shape (p, q), in records; None for the centre.
         expected: Counts without dependence within larger areas, given the set's tables, same shape.
         rows: The set's counts of the smaller areas.
         table: The set's table of the larger areas by the other column; the areas on axis 0.
         children: Smaller areas of each larger one.
         axis: Axis of the smaller areas in the pair.
     """
-    mean = expected + posterior.mean + posterior.shift
-    noise = (deviation - posterior.mean) / posterior.stddev
-    drawn = truncated(mean, posterior.stddev, noise) * posterior.possible
-    left = truncated_variance(mean, posterior.stddev) * posterior.possible
-    drawn, left = (np.moveaxis(each, axis, 0) for each in (drawn, left))
+    cells = posterior.cells(expected, deviation)
+    drawn, left = (np.moveaxis(each, axis, 0) for each in cells)
     found = np.zeros(drawn.shape)
     for block, across in zip(children, table, strict=True):
         if block.size == 1:

@@ -13,7 +13,9 @@ from dp_core.methods.replicates.posterior.agreement import Moment, clear_scores,
 from dp_core.methods.replicates.posterior.known_sums import Condition, KnownSums, drawn_errors
 from dp_core.methods.replicates.posterior.pair_prior import Component, Pair, conditional
 from dp_core.methods.replicates.posterior.truncation import (
+    IN_SETS,
     Floats,
+    centre,
     lowered,
     truncated,
     truncated_variance,
@@ -83,7 +85,7 @@ class PairPosterior:
         spread = np.sqrt(np.maximum(pair.cell_variances(np.maximum(variance, 0.0)), 1e-18))
         cells = pair.table(mean)
         usual, shift = (expected + cells)[possible], np.zeros_like(cells)
-        shift[possible] = lowered(usual, spread[possible]) - usual
+        shift[possible] = lowered(usual, spread[possible], left=IN_SETS) - usual
         return cls(pair, means, variances, belief, cells, spread, shift, possible, given)
 
     def deviations(self, sets: int, rng: np.random.Generator) -> Floats:
@@ -101,6 +103,27 @@ class PairPosterior:
         drawn = self.means[chosen] + self._deviations(chosen, scores, rng)
         drawn = drawn - drawn.mean(axis=0)
         return np.asarray(self.mean + np.array([self.pair.table(each) for each in drawn]))
+
+    def cells(self, expected: Floats, deviation: Floats | None) -> tuple[Floats, Floats]:
+        """Return the nonnegative cells of a draw, not yet with its margins, and their variances.
+
+        The centre of a pair that was not measured is its mean: the median given that counts are not
+        negative would invent dependence where much is unknown.
+
+        Args:
+            expected: Counts without dependence, given the draw's margins, shape (p, q), in records.
+            deviation: The draw, same shape, in records; None for the centre.
+        """
+        usual = expected + self.mean
+        mean = usual + self.shift
+        left = truncated_variance(mean, self.stddev) * self.possible
+        if deviation is not None:
+            drawn = truncated(mean, self.stddev, (deviation - self.mean) / self.stddev)
+        elif self.pair.observed is None:
+            drawn = np.maximum(usual, 0.0)
+        else:
+            drawn = centre(usual, self.stddev, self.possible)
+        return drawn * self.possible, left
 
     def _deviations(
         self, chosen: NDArray[np.int64], scores: Floats, rng: np.random.Generator
@@ -144,7 +167,7 @@ def _components(belief: Floats, sets: int, rng: np.random.Generator) -> NDArray[
 
 def pair_table(
     posterior: PairPosterior,
-    deviation: Floats,
+    deviation: Floats | None,
     *,
     expected: Floats,
     rows: Floats,
@@ -155,17 +178,15 @@ def pair_table(
 
     Args:
         posterior: Posterior of the pair.
-        deviation: The set's draw from it, shape (p, q), in records.
+        deviation: The set's draw from it, shape (p, q), in records; None for the centre.
         expected: Counts without dependence, given the set's margins, shape (p, q).
         rows: The set's table of the first column, shape (p,).
         columns: The set's table of the second column, shape (q,).
         scores: Values of the levels of both columns; None for levels without values.
     """
-    mean = expected + posterior.mean + posterior.shift
-    noise = (deviation - posterior.mean) / posterior.stddev
-    drawn = truncated(mean, posterior.stddev, noise) * posterior.possible
-    left = truncated_variance(mean, posterior.stddev) * posterior.possible
-    moments = _moments(expected + deviation, rows, columns, scores, posterior.stddev**2)
+    drawn, left = posterior.cells(expected, deviation)
+    whole = expected + (posterior.mean if deviation is None else deviation)
+    moments = _moments(whole, rows, columns, scores, posterior.stddev**2)
     return with_margins(drawn, left, rows, columns, moments)
 
 

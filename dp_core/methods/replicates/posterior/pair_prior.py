@@ -46,7 +46,6 @@ STEEP = ((1.0, 1.0, 1.0), (1.0, 2.0, 4.0), (1.0, 4.0, 16.0), (1.0, 1.0, 10.0))
 _TAILS = np.array([0.75, 0.25]), np.array([1.0, 5.0])
 """Weights and relative widths of the normal mixture that is the prior of each coordinate. Its tails
 are heavy because a few coordinates of a pair have much of its dependence."""
-_TAIL_VARIANCE = float(_TAILS[0] @ _TAILS[1] ** 2)
 _UNSEEN = np.array([1.0, 1.2, 4.0])
 """Factors of the variance of pairs that were not measured, for coordinates along no trend, one
 trend and two trends. A noisy dependence does not tell in which coordinates it is. The factors were
@@ -239,9 +238,27 @@ class Pair:
         other[:1] += self.other.trend
         return np.add.outer(one, other)
 
-    def scales(self, component: Component) -> Floats:
-        """Return the prior scale of each coordinate under a component."""
-        return component.scales[self.trends]
+    def prior(self, component: Component) -> Floats:
+        """Return the prior variance of each coordinate under a component, in records squared.
+
+        Returns:
+            An array of shape (widths of the tails, p - 1, q - 1).
+        """
+        usual = component.scales[self.trends] ** 2 * self.shape
+        return np.minimum((_TAILS[1] ** 2)[:, None, None] * usual, self.most)
+
+    @cached_property
+    def most(self) -> Floats:
+        """Largest prior variance of each coordinate for each width of the tails.
+
+        No level can lose or gain more records than it has. So where one column determines the
+        other, the squared coordinates along a direction of variance l add up to about (n l)^2. In
+        the centre of the distribution they share it in proportion to their variances; in its tails,
+        one may have it all.
+        """
+        one, other = self.one.values, self.other.values
+        each = np.minimum.outer(one / other.sum(), other / one.sum())
+        return np.array([self.shape * each, (self.total * np.minimum.outer(one, other)) ** 2])
 
     @cached_property
     def shape(self) -> Floats:
@@ -356,15 +373,15 @@ def conditional(pair: Pair, component: Component) -> tuple[Floats, Floats]:
         pair: The pair.
         component: The component.
     """
-    prior = pair.scales(component) ** 2 * pair.shape
+    prior = pair.prior(component)
     centre = pair.centres[component.use]
     if pair.observed is None:
-        whole = prior * _TAIL_VARIANCE * _UNSEEN[pair.trends]
+        whole = np.tensordot(_TAILS[0], prior, 1) * _UNSEEN[pair.trends]
         whole = np.maximum(whole - _seen_sampling(pair), 0.0)
         return centre, np.asarray(whole + pair.error(component.use))
     gap = pair.coordinates(pair.observed) - centre
     _, belief = _mixed(pair, component, gap)
-    wide = prior * (_TAILS[1] ** 2)[:, None, None] + pair.error(component.use)
+    wide = prior + pair.error(component.use)
     trust = wide / np.maximum(wide + pair.variance, 1e-300)
     mean = (belief * trust).sum(axis=0) * gap
     second = (belief * (trust * pair.variance + (trust * gap) ** 2)).sum(axis=0)
@@ -398,11 +415,8 @@ def _mixed(pair: Pair, component: Component, gap: Floats) -> tuple[Floats, Float
     Returns:
         Log likelihoods, shape of `gap`; and beliefs, shape (widths, p - 1, q - 1).
     """
-    prior = pair.scales(component) ** 2 * pair.shape
-    weights, widths = _TAILS
-    known = pair.variance + pair.error(component.use)
-    variance = prior * (widths**2)[:, None, None] + known
-    log_density = np.log(weights)[:, None, None] - 0.5 * (np.log(variance) + gap**2 / variance)
+    variance = pair.prior(component) + (pair.variance + pair.error(component.use))
+    log_density = np.log(_TAILS[0])[:, None, None] - 0.5 * (np.log(variance) + gap**2 / variance)
     most = log_density.max(axis=0)
     density = np.exp(log_density - most)
     total = density.sum(axis=0)
@@ -426,7 +440,7 @@ def _of_dependence(pair: Pair, components: Sequence[Component]) -> list[float]:
         centred = component.use if pair.has(component.use) else 0
         key = tuple(component.scales.tolist()), centred
         if key not in done:
-            variances = pair.scales(component) ** 2 * pair.shape * _TAIL_VARIANCE
+            variances = np.tensordot(_TAILS[0], pair.prior(component), 1)
             variances = variances + pair.error(centred)
             spread = np.maximum(np.sqrt(pair.cell_variances(variances)), 1e-9)
             free = float(variances.sum()) ** 2 / max(float((variances**2).sum()), 1e-300)

@@ -15,12 +15,13 @@ variance of the prediction. Without it, intervals are too narrow where noise hid
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.dependence_forest import spanning_forest
 from dp_core.methods.reconstruction.estimates.shared_factors import few_codes
 from dp_core.methods.replicates.posterior.pair_prior import Pair, conditional, learn
 from dp_core.methods.replicates.posterior.truncation import Floats
@@ -92,11 +93,10 @@ def with_path_predictions(domain: Domain, pairs: Mapping[Clique, Pair]) -> dict[
 
 
 def path_predictions(domain: Domain, pairs: Mapping[Clique, Pair]) -> dict[Clique, Implied]:
-    """Return a prediction of each pair that a path of measured pairs joins.
+    """Return a prediction of each pair outside the forest that a path of measured pairs joins.
 
-    No prediction depends on the pair's own measurement. A pair of the forest is predicted by the
-    two measured pairs that join its columns through the third column for which they depend most.
-    The result is empty if fewer than two pairs were measured or columns have too many levels.
+    No prediction depends on the pair's own measurement. The result is empty if fewer than two pairs
+    were measured or columns have too many levels.
 
     Args:
         domain: All columns.
@@ -111,7 +111,7 @@ def path_predictions(domain: Domain, pairs: Mapping[Clique, Pair]) -> dict[Cliqu
     if len(measured) < _FEWEST or not few_codes(domain):
         return {}
     links: dict[tuple[str, str], Implied] = {}
-    strength: dict[tuple[str, str], float] = {}
+    strength: dict[Clique, float] = {}
     for clique, link in _shrunk(measured).items():
         pair = measured[clique]
         size = np.outer(pair.one.shares, pair.other.shares) * pair.total**2
@@ -119,19 +119,14 @@ def path_predictions(domain: Domain, pairs: Mapping[Clique, Pair]) -> dict[Cliqu
         if depends > _LEAST_STRENGTH:
             one, other = clique
             links[one, other], links[other, one] = link, link.turned
-            strength[one, other] = strength[other, one] = depends
+            strength[clique] = depends
     middles = _middles(pairs)
-    forest = _forest(domain, strength)
+    # Noisy dependences rank pairs alike. Shrunk tables of thinly measured pairs do not.
+    looks = {clique: pair.dependence[0] for clique, pair in measured.items() if pair.dependence}
+    ranks = looks if len(looks) == len(measured) else strength
+    forest = spanning_forest({clique: ranks[clique] for clique in strength})
     along = _along(domain, forest, links, middles)
-    found = {}
-    for clique in pairs:
-        if frozenset(clique) in forest:
-            told = _detour(domain, clique, links, strength, middles)
-        else:
-            told = along.get(clique)
-        if told is not None:
-            found[clique] = told
-    return found
+    return {clique: along[clique] for clique in pairs if clique in along and clique not in forest}
 
 
 def _middles(pairs: Mapping[Clique, Pair]) -> dict[str, Floats]:
@@ -161,33 +156,15 @@ def _shrunk(measured: Mapping[Clique, Pair]) -> dict[Clique, Implied]:
     return found
 
 
-def _forest(domain: Domain, strength: Mapping[tuple[str, str], float]) -> set[frozenset[str]]:
-    """Return the pairs of the maximum spanning forest (Kruskal 1956)."""
-    tree = {name: name for name in domain.columns}
-
-    def root(name: str) -> str:
-        while tree[name] != name:
-            name = tree[name]
-        return name
-
-    found = set()
-    for one, other in sorted(strength, key=lambda clique: -strength[clique]):
-        first, second = root(one), root(other)
-        if first != second:
-            tree[first] = second
-            found.add(frozenset((one, other)))
-    return found
-
-
 def _along(
     domain: Domain,
-    forest: set[frozenset[str]],
+    forest: Sequence[Clique],
     links: Links,
     middles: Mapping[str, Floats],
 ) -> dict[Clique, Implied]:
     """Return what the links on the path between each two columns of a tree imply."""
     beside: dict[str, list[str]] = {name: [] for name in domain.columns}
-    for one, other in (tuple(pair) for pair in forest):
+    for one, other in forest:
         beside[one].append(other)
         beside[other].append(one)
     place = {name: at for at, name in enumerate(domain.columns)}
@@ -204,19 +181,3 @@ def _along(
                     reached[name] = reached[here].then(links[here, name], middles[here])
                     ways.append((name, here))
     return found
-
-
-def _detour(
-    domain: Domain,
-    clique: Clique,
-    links: Links,
-    strength: Mapping[tuple[str, str], float],
-    middles: Mapping[str, Floats],
-) -> Implied | None:
-    """Return what two links through a third column imply; None if no two links join."""
-    one, other = clique
-    through = [name for name in domain.columns if (one, name) in links and (name, other) in links]
-    if not through:
-        return None
-    best = max(through, key=lambda name: strength[one, name] * strength[name, other])
-    return links[one, best].then(links[best, other], middles[best])

@@ -91,7 +91,7 @@ class PosteriorTables:
         scores: Values of the levels of numeric and ordinal columns, by column.
         pairs: Posteriors of the pairs of columns, in the order of the domain; of columns within one
             another, those of larger areas first.
-        middles: Median draw of each pair's table, by pair, if columns lie within one another;
+        middles: Central table of each pair, by pair, if columns lie within one another;
             otherwise empty.
         children: For each column that lies within another, its codes within each code of the other.
         larger: Posteriors of the measured tables of three columns and more.
@@ -322,7 +322,7 @@ class PosteriorTables:
                     possible=~self.zeros.mask(domain.project(clique)),
                 )
                 found[clique] = posterior
-                middles[clique] = self._table(clique, posterior, posterior.mean, ones, middles)
+                middles[clique] = self._table(clique, posterior, None, ones, middles)
         return replace(self, pairs=found, middles=middles)
 
     def _above(self, clique: Clique, lower: str) -> Clique:
@@ -362,7 +362,7 @@ class PosteriorTables:
         self,
         clique: Clique,
         posterior: PairPosterior,
-        deviation: Floats,
+        deviation: Floats | None,
         ones: Mapping[str, Floats],
         found: Mapping[Clique, Floats],
     ) -> Floats:
@@ -371,7 +371,7 @@ class PosteriorTables:
         Args:
             clique: The pair.
             posterior: Its posterior distribution.
-            deviation: The set's draw from it, shape (p, q), in records.
+            deviation: The set's draw from it, shape (p, q), in records; None for the centre.
             ones: The set's one-way tables, by column.
             found: The set's tables of pairs so far; those of the larger areas are needed.
         """
@@ -397,9 +397,9 @@ class PosteriorTables:
         )
 
     def middle(self) -> tuple[Table, ...]:
-        """Return the median tables: of all columns and of the pairs; see `draw`.
+        """Return the central tables: of all columns and of the pairs; see `draw`.
 
-        They are those of a single set, from which no interval follows.
+        They are the most accurate ones, and those of a set from which no interval follows.
         """
         ones = {name: each.middle for name, each in self.columns.items()}
         pairs = self.middles or self._middles(ones)
@@ -408,7 +408,7 @@ class PosteriorTables:
         return tuple(Table(self.domain.project(clique), values) for clique, values in every.items())
 
     def middle_with_larger(self) -> tuple[Table, ...]:
-        """Return the median tables of columns and pairs, and of the measured larger cliques."""
+        """Return the central tables of columns and pairs, and of the measured larger cliques."""
         found = self.middle()
         done = {table.clique: table.values for table in found}
         larger = self.larger.middle(done)
@@ -416,10 +416,10 @@ class PosteriorTables:
         return (*found, *tables)
 
     def _middles(self, ones: Mapping[str, Floats]) -> dict[Clique, Floats]:
-        """Return the median draw of each pair of `pairs`, given the one-way tables."""
+        """Return the central table of each pair of `pairs`, given the one-way tables."""
         found = dict[Clique, Floats]()
         for clique, posterior in self.pairs.items():
-            found[clique] = self._table(clique, posterior, posterior.mean, ones, found)
+            found[clique] = self._table(clique, posterior, None, ones, found)
         return found
 
     def draw(self, number: int) -> tuple[Table, ...]:

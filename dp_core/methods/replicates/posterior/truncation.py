@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _LEAST = 1e-9  # standard deviation in records; smaller ones are treated as this
-_ADDED = 0.5  # part of the records added by truncation that remains after `lowered`
+IN_SETS = 0.5
+"""Part of the records added by truncation that `lowered` leaves in the draws of sets. It is a
+compromise: without the prior, intervals of large cells in a sparse table cover less often; with a
+rate at which truncation adds nothing to the total, those of counts of one or two standard errors
+do."""
 _BISECTIONS = 30
 _LEAST_PART = 1e-6  # smallest variance after truncation, relative to that before
 
@@ -34,6 +38,20 @@ def truncated(mean: Floats, stddev: Floats, scores: Floats) -> Floats:
     above = ndtr(-scores) * ndtr(mean / spread)
     drawn = mean - spread * ndtri(np.clip(above, 1e-300, 1 - 1e-16))
     return np.asarray(np.maximum(drawn, 0.0))
+
+
+def centre(mean: Floats, stddev: Floats, possible: NDArray[np.bool_]) -> Floats:
+    """Return the medians of counts given that none is negative and what they add up to.
+
+    Args:
+        mean: Means before truncation, in records, any shape.
+        stddev: Standard deviations before truncation, in records, same shape.
+        possible: Which counts can be positive, same shape; the others are 0.
+    """
+    found, spread = np.zeros_like(mean), stddev[possible]
+    usual = lowered(mean[possible], spread, left=0.0)
+    found[possible] = truncated(usual, spread, np.zeros(spread.shape))
+    return found
 
 
 def truncated_variance(mean: Floats, stddev: Floats) -> Floats:
@@ -72,19 +90,18 @@ def _hazard(cut: Floats) -> Floats:
     return np.asarray(np.exp(-0.5 * near**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(-near)))
 
 
-def lowered(mean: Floats, stddev: Floats) -> Floats:
+def lowered(mean: Floats, stddev: Floats, *, left: float) -> Floats:
     """Return means of small cells that are lowered, so that truncation adds less to the table.
 
     Truncation increases the mean of every cell near zero. Since the total is fixed, the large cells
     of a table with many such cells would lose as many records. So small cells get an exponential
-    prior, with a rate estimated from the table (empirical Bayes): truncation then adds half of what
-    it would add otherwise. Half is a compromise. Without the prior, intervals of large cells in a
-    sparse table cover less often. With a rate at which truncation adds nothing to the total, those
-    of counts of one or two standard errors do.
+    prior, with a rate estimated from the table (empirical Bayes).
 
     Args:
         mean: Means before truncation, in records, any shape.
         stddev: Standard deviations before truncation, in records, same shape.
+        left: Part of the records added by truncation that remains: 0 for the most accurate table,
+            `IN_SETS` for draws.
     """
     spread = np.maximum(stddev, _LEAST)
     added = float((truncated_mean(mean, spread) - mean).sum())
@@ -94,7 +111,7 @@ def lowered(mean: Floats, stddev: Floats) -> Floats:
 
     # The rate acts on cells below two standard deviations.
     slope = ndtr(2.0 - mean / spread) * spread**2
-    wanted = float(mean.sum()) + _ADDED * added
+    wanted = float(mean.sum()) + left * added
     low, high = 0.0, 1 / float(np.median(spread))
     for _ in range(_BISECTIONS):
         if float(truncated_mean(mean - high * slope, spread).sum()) <= wanted:

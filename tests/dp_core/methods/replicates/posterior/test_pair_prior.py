@@ -94,6 +94,38 @@ def test_a_pair_that_one_number_tells_of_gets_a_variance_of_that_size():
     assert 400 < spread(strong, ("strong", "x")) < 2500
 
 
+def full_dependence():
+    """A column of five levels, some of them rare, and a function of it with three levels."""
+    counts = TOTAL * np.array([0.6, 0.3, 0.08, 0.015, 0.005])
+    level_of = np.array([0, 1, 2, 1, 2])
+    table = np.zeros((5, 3))
+    table[np.arange(5), level_of] = counts
+    one, other = counts, table.sum(axis=0)
+    apart = table - np.multiply.outer(one, other) / TOTAL
+    pair = Pair(Column.of(one, np.arange(5.0)), Column.of(other, np.arange(3.0)), TOTAL)
+    return pair, pair.coordinates(apart)
+
+
+def test_no_scale_gives_a_rare_level_more_than_its_records_allow():
+    pair, true = full_dependence()
+    strongest = Component(np.full(3, 1.5), 0)
+    centre, tails = pair.prior(strongest)
+    # One column determines the other: nothing depends more. Directions are not exactly levels.
+    assert (np.abs(true) <= 1.25 * np.sqrt(tails)).all()
+    assert (tails >= centre).all()
+    # The rarest level has 50 records.
+    rarest = int(np.argmin(pair.one.values))
+    assert centre[rarest].sum() < (1.3 * 50.0) ** 2
+    unbound = strongest.scales[0] ** 2 * pair.shape[rarest].sum()
+    assert unbound > 100 * centre[rarest].sum()
+
+
+def test_a_weak_dependence_is_far_from_the_bound():
+    pair = Pair(ONE, OTHER, TOTAL)
+    weak = Component(np.full(3, 0.05), 0)
+    assert pair.prior(weak)[0] == pytest.approx(0.05**2 * pair.shape)
+
+
 def test_a_pair_of_which_nothing_is_known_has_the_learned_prior():
     pairs = {**pairs_of(0.2, 20.0), ("unknown", "x"): Pair(ONE, OTHER, TOTAL)}
     prior = learn(pairs)

@@ -100,6 +100,36 @@ def test_a_pair_that_was_not_measured_differs_between_draws():
     assert drawn.std(axis=0).mean() > 2 * known.std(axis=0).mean()
 
 
+def test_the_centre_of_a_pair_that_nobody_measured_invents_no_dependence():
+    """Noise of its looks leaves much room; cut at zero, half of it would be dependence."""
+    rng = np.random.default_rng(3)
+    counts = rng.multinomial(4000, np.outer([0.9, 0.1], [0.9, 0.06, 0.04]).ravel())
+    counts = np.stack([counts.reshape(2, 3)] * 4, axis=-1) // 4
+    found = posterior(
+        measured(counts, [*ONES, *PAIRS[1:]], 1.0, rng),
+        dependences={PAIRS[0]: 800.0},
+        dependence_stddev=900.0,
+    )
+    tables = {table.clique: table.values for table in found.middle()}
+    one, other = tables["a",], tables["b",]
+    product = np.multiply.outer(one, other) / one.sum()
+    assert found.pairs[PAIRS[0]].stddev.sum() > 200
+    assert np.abs(tables[PAIRS[0]] - product).sum() < 20
+
+
+def test_the_centre_of_measured_tables_adds_up_and_agrees():
+    rng = np.random.default_rng(5)
+    found = posterior(measured(population(rng), [*ONES, *PAIRS, ("a", "b", "c")], 60.0, rng))
+    tables = {table.clique: table.values for table in found.middle_with_larger()}
+    assert [*tables] == [*ONES, *PAIRS, ("a", "b", "c")]
+    for clique, values in tables.items():
+        assert (values >= 0).all()
+        assert values.sum() == pytest.approx(found.total, rel=1e-3)
+        for name in clique:
+            rest = tuple(axis for axis, other in enumerate(clique) if other != name)
+            assert values.sum(axis=rest) == pytest.approx(tables[name,], abs=2.0)
+
+
 def test_one_set_is_refused():
     with pytest.raises(ValueError, match="at least 2"):
         posterior(

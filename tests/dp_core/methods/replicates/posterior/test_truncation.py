@@ -7,6 +7,8 @@ import pytest
 from scipy.stats import norm, truncnorm
 
 from dp_core.methods.replicates.posterior.truncation import (
+    IN_SETS,
+    centre,
     lowered,
     truncated,
     truncated_mean,
@@ -39,19 +41,34 @@ def test_far_below_zero_a_draw_is_small_and_finite():
     assert truncated_mean(np.array([-1e3]), np.array([1.0])) == pytest.approx([1e-3], rel=1e-3)
 
 
-def test_lowering_halves_what_truncation_adds_and_leaves_large_cells():
+@pytest.mark.parametrize("left", [IN_SETS, 0.0])
+def test_lowering_leaves_a_part_of_what_truncation_adds_and_leaves_large_cells(left):
     mean = np.array([500.0, 300.0, *[0.0] * 20])
     spread = np.full(mean.shape, 10.0)
-    found = lowered(mean, spread)
+    found = lowered(mean, spread, left=left)
     added = (truncated_mean(mean, spread) - mean).sum()
-    assert (truncated_mean(found, spread) - mean).sum() == pytest.approx(added / 2, rel=1e-3)
+    remains = (truncated_mean(found, spread) - mean).sum()
+    assert remains == pytest.approx(left * added, abs=1e-3 * added)
     assert found[:2] == pytest.approx(mean[:2], abs=1e-6)
     assert (found[2:] < 0).all()
 
 
 def test_a_table_without_small_cells_is_not_lowered():
     mean = np.array([500.0, 300.0, 400.0])
-    assert lowered(mean, np.full(3, 1.0)) == pytest.approx(mean)
+    assert lowered(mean, np.full(3, 1.0), left=IN_SETS) == pytest.approx(mean)
+
+
+def test_the_centre_keeps_large_counts_and_gives_none_to_levels_that_cannot_occur():
+    noise = np.random.default_rng(2).normal(0, 10, 20)
+    mean = np.array([500.0, 300.0, *noise, 40.0])
+    possible = np.arange(mean.size) < 22
+    found = centre(mean, np.full(mean.shape, 10.0), possible)
+    assert found[:2] == pytest.approx(mean[:2], abs=1e-6)
+    assert found[22] == 0.0
+    assert (found >= 0).all()
+    # Twenty empty levels have the median of 120 records; nothing but their noise says so.
+    assert found[2:22].sum() < 40.0
+    assert truncated(mean, np.full(mean.shape, 10.0), np.zeros(mean.size))[2:22].sum() > 110.0
 
 
 def test_moments_as_far_below_zero_as_noise_can_be_warn_of_no_overflow():
