@@ -14,6 +14,7 @@ from dp_core.kernel.document import A_ROW, ProtectedUnit
 from dp_core.kernel.privacy import Neighbours, Noise, Stage
 from dp_core.methods import registry
 from dp_core.methods.parametric.drawn_records import Modelling, measuring
+from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.replicates.noise_aware import unshrunk
 from dp_core.methods.selection.selector import Selector
@@ -119,7 +120,7 @@ def trial_plan(
     check_mode(mode, sets, selector, selector_name, reconstructor, reconstructor_name)
     if mode == "noise-aware":
         selector, reconstructor = unshrunk(selector), unshrunk(reconstructor)
-    elif mode == "posterior":
+    elif mode == "posterior" and isinstance(reconstructor, Gum):
         stated = from_plain(reconstruct or {}, "trial", "reconstruct")
         reconstructor = for_posterior(stated, reconstructor)
     selector.check_basics(

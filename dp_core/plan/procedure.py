@@ -17,14 +17,14 @@ from dp_core.accounts.memory_session import MemorySession
 from dp_core.client.curator import Curator
 from dp_core.client.released import Measurement, Records, Released, Table, Totals, tables_of
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.ledger.session import Session
 from dp_core.kernel.privacy import Stage
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.private_domain.questions import ask
-from dp_core.methods.reconstruction.gum import Gum
+from dp_core.methods.reconstruction.auto import AutoReconstruction
 from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
 from dp_core.methods.reconstruction.nested_model import NestedModel, drawn_column, inner_model
 from dp_core.methods.reconstruction.reconstructor import (
@@ -38,7 +38,6 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, W
 from dp_core.methods.replicates.kept_moments import has_numbers, keep_moments, points_of
 from dp_core.methods.replicates.met_totals import drawn_at_once, with_totals
 from dp_core.methods.replicates.noise_aware import redraw
-from dp_core.methods.replicates.posterior.posterior_tables import drawn_pairs
 from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
 from dp_core.plan.chosen_domain import choose, recoding, resolved_plan, with_fitted_densities
@@ -50,11 +49,6 @@ from dp_core.schema.rules.possible_codes import with_possible_values
 from dp_core.schema.structure.public_totals import decisive, parts_of
 from dp_core.tables.coarse_counter import CoarseCounter
 from dp_core.tables.linked_records import from_pair_rows
-
-FOLLOWED = 1.5
-"""Sets of mode `shared` are made from the median tables of the posterior distribution if the noisy
-tables raise the probability that pairs follow the public records by at least this factor. Otherwise
-they are made as without a prior."""
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -382,8 +376,7 @@ def fit(
 ) -> Model:
     """Return the model of all sets, or of one; posterior sets have `fits`.
 
-    With nested columns or public totals it is made of the median tables of the posterior
-    distribution.
+    If the posterior distribution has a table of every pair, the model has its central tables.
 
     Args:
         plan: Plan of the release.
@@ -393,22 +386,16 @@ def fit(
         rows: Number of records if it is public, otherwise None.
     """
     spec, fitted_to = plan.spec, _results_of_model(plan, released, number)
-    if spec.schema.has_drawn_tables:
+    domain, zeros = spec.schema.domain, spec.schema.zeros
+    if spec.draws_tables:
         posterior = PosteriorDraws(plan, released, selections, rows=rows)
-        middle, size = posterior.tables.middle(), max(1, round(posterior.tables.total))
-        return restore(plan, released, number, tables=middle, rows=size)
-    if spec.prior is not None:
-        posterior = PosteriorDraws(plan, released, selections, rows=rows)
-        if posterior.tables.followed >= FOLLOWED:
-            middle, size = posterior.tables.middle_with_larger(), round(posterior.tables.total)
-            return restore(plan, released, number, tables=middle, rows=max(1, size))
-    model = spec.reconstructor.fit(
-        spec.schema.domain,
-        fitted_to,
-        rows=rows,
-        zeros=spec.schema.zeros,
-        rng=spec.rng("fit", number),
-    )
+        tables, size = posterior.tables.centre(), max(1, round(posterior.tables.total))
+        if not isinstance(spec.reconstructor, AutoReconstruction):
+            return restore(plan, released, number, tables=tables, rows=size)
+        model = spec.reconstructor.of_tables(domain, tables, rows=size, zeros=zeros)
+    else:
+        rng = spec.rng("fit", number)
+        model = spec.reconstructor.fit(domain, fitted_to, rows=rows, zeros=zeros, rng=rng)
     return _as_drawn(plan, model, fitted_to)
 
 
@@ -425,24 +412,11 @@ def restore(
         rows: Stored `Model.rows`.
     """
     spec, fitted_to = plan.spec, _results_of_model(plan, released, number)
-    reconstructor = spec.reconstructor
-    if spec.prior is not None and _are_drawn(spec.schema.domain, tables):
-        # The tables of all pairs are given, so records imply no others.
-        reconstructor = Gum(implied=False)
-    model = reconstructor.restore(
+    method = spec.drawing if spec.mode == "posterior" else spec.reconstructor
+    model = method.restore(
         spec.schema.domain, tables, rows=rows, zeros=spec.schema.zeros, released=fitted_to
     )
     return _as_drawn(plan, model, fitted_to)
-
-
-def _are_drawn(domain: Domain, tables: Sequence[Table]) -> bool:
-    """Return whether tables are those of a posterior distribution: of all columns and pairs.
-
-    Tables of a graphical model are not: its junction tree has no clique that another one contains.
-    """
-    cliques = [table.clique for table in tables]
-    columns = [(name,) for name in domain.columns]
-    return cliques[: len(columns)] == columns and {*drawn_pairs(domain, cliques)} <= {*cliques}
 
 
 def _as_drawn(plan: Plan, model: Model, fitted_to: Sequence[Released]) -> Model:

@@ -11,6 +11,7 @@ and unions of these with or without None.
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +31,10 @@ from dp_core.kernel.privacy import Noise, Stage
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.parametric.drawn_records import Modelling
 from dp_core.methods.prior import PublicPrior
+from dp_core.methods.reconstruction.auto import AutoReconstruction
+from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
+from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS
 from dp_core.methods.selection.selector import Selector
 from dp_core.plan.counting_cluster import CountingCluster
 from dp_core.plan.data_location import DataPlace
@@ -125,6 +129,22 @@ class ReleaseSpec:
     def replicates(self) -> int:
         """Number of independent measurements: 1, or one for each set."""
         return self.sets if self.mode == "split" else 1
+
+    @property
+    def draws_tables(self) -> bool:
+        """Whether sets are made from tables of the posterior distribution, not from a fit."""
+        if self.mode == "posterior" or self.schema.has_drawn_tables or self.prior is not None:
+            return True
+        pairs = math.comb(len(self.schema.domain), 2)
+        able = isinstance(self.reconstructor, AutoReconstruction) and pairs <= MOST_PAIRS
+        return self.mode == "shared" and able
+
+    @property
+    def drawing(self) -> Reconstructor:
+        """Method that makes records from one draw of the tables of all pairs."""
+        if isinstance(self.reconstructor, AutoReconstruction):
+            return Gum(implied=False)  # tables of all pairs are given, so records imply no others
+        return self.reconstructor
 
     def rng(self, purpose: str, number: int) -> np.random.Generator:
         """Return the generator of one piece of post-processing, derived from the seed.

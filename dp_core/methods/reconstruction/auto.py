@@ -1,8 +1,11 @@
-"""Reconstruction by `pgm` if the graphical model is small enough, otherwise by `gum`.
+"""Records from tables: by `pgm` if the graphical model is small enough, otherwise by `gum`.
 
 A graphical model is the maximum-entropy distribution with the given tables, so it determines every
-unmeasured table from the measured ones. However, it needs the joint table of each clique of its
-junction tree. If these have too many cells, GUM changes records until they match the tables.
+other table from them. However, it needs the joint table of each clique of its junction tree. If
+these have too many cells, GUM changes records until they match the tables.
+
+A release of so few columns that the posterior distribution has a table of each pair gives these
+tables (`of_tables`). Otherwise the noisy tables are shrunk first (`fit`).
 """
 
 from __future__ import annotations
@@ -19,12 +22,7 @@ from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.pgm import EVENED, SMOOTHING, Pgm
-from dp_core.methods.reconstruction.reconstructor import (
-    TABLES_AND_INTERACTIONS,
-    Model,
-    Reconstructor,
-    piece_rows,
-)
+from dp_core.methods.reconstruction.reconstructor import TABLES_AND_INTERACTIONS, Model, piece_rows
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
 
@@ -38,8 +36,8 @@ class AutoReconstruction:
     """Fit a graphical model (`pgm`) if it is small enough, otherwise use `gum`.
 
     Attributes:
-        shrink: Option `shrink` of `gum` and `pgm`.
-        smoothing: As in `pgm`.
+        shrink: Option `shrink` of `gum` and `pgm`, for noisy tables.
+        smoothing: As in `pgm`, for noisy tables.
         cleared: Whether the sampling noise of the draw is removed from the records (`implied` of
             `gum` and `evened` of `pgm`).
     """
@@ -51,7 +49,7 @@ class AutoReconstruction:
         "cleared": False,
     }
 
-    shrink: bool = True
+    shrink: bool = field(default=True, metadata=NO_OPTION)
     smoothing: float = field(default=SMOOTHING, metadata=NO_OPTION)
     cleared: bool = field(default=True, metadata=NO_OPTION)
 
@@ -78,6 +76,23 @@ class AutoReconstruction:
         method = self._by(domain, _cliques(released), zeros)
         return method.fit(domain, released, rows=rows, zeros=zeros, rng=rng)
 
+    def of_tables(
+        self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
+    ) -> Model:
+        """Return the model of the best estimates of tables.
+
+        Args:
+            domain: All columns.
+            tables: Nonnegative tables that nearly agree: of all columns in the domain's order, then
+                larger ones.
+            rows: Number of records.
+            zeros: Impossible cells.
+        """
+        method = self._by(domain, [table.clique for table in tables], zeros)
+        if isinstance(method, Pgm):
+            return method.of_tables(domain, tables, rows=rows, zeros=zeros)
+        return method.restore(domain, tables, rows=rows, zeros=zeros)
+
     def restore(
         self,
         domain: Domain,
@@ -87,16 +102,23 @@ class AutoReconstruction:
         zeros: StructuralZeros,
         released: Sequence[Released] = (),
     ) -> Model:
-        method = self._by(domain, _cliques(released), zeros)
+        # GUM stores the tables of all columns first. No clique of a junction tree is in another.
+        moved = [(name,) for name in domain.columns]
+        by_moves = [table.clique for table in tables[: len(domain)]] == moved
+        method = self._gum() if by_moves else self._pgm()
         return method.restore(domain, tables, rows=rows, zeros=zeros, released=released)
 
-    def _by(
-        self,
-        domain: Domain,
-        cliques: Sequence[Clique],
-        zeros: StructuralZeros = StructuralZeros(),  # noqa: B008 (empty, and never changed)
-    ) -> Reconstructor:
+    def _gum(self) -> Gum:
+        return Gum(shrink=self.shrink, implied=self.cleared)
+
+    def _pgm(self) -> Pgm:
+        evened = EVENED if self.cleared else 0
+        return Pgm(shrink=self.shrink, smoothing=self.smoothing, evened=evened)
+
+    def _by(self, domain: Domain, cliques: Sequence[Clique], zeros: StructuralZeros) -> Gum | Pgm:
         """Return the method to use for tables of these columns; counts do not influence it."""
+        if all(len(clique) < 2 for clique in cliques):  # there is nothing to be implied
+            return self._gum()
         every = {frozenset(clique) for clique in [*cliques, *zeros.cliques]}
         cells = JunctionTree.of(domain, [*cliques, *zeros.cliques]).cells
         # In a forest the cliques of the junction tree are the tables, so each is visited once.
@@ -105,10 +127,8 @@ class AutoReconstruction:
             visits = cells
         # Members of a household are drawn from tables of pairs, not from their joint distribution.
         if domain.linked is None and cells <= MOST_CELLS and visits <= _MOST_VISITS:
-            return Pgm(
-                shrink=self.shrink, smoothing=self.smoothing, evened=EVENED if self.cleared else 0
-            )
-        return Gum(shrink=self.shrink, implied=self.cleared)
+            return self._pgm()
+        return self._gum()
 
 
 def _cliques(released: Sequence[Released]) -> list[Clique]:

@@ -62,6 +62,7 @@ _MOST_EVENED = 100  # columns; with more, computing all pairs takes longer than 
 # Parts of the drawing after each step, for the progress. `_DRAWN` and `_COMPARED` are parts of what
 # follows `_TABLES_MADE`.
 _TABLES_MADE, _DRAWN, _COMPARED = 0.05, 0.05, 0.15
+_SETTLING = 0.1  # penalty of a cell of given tables; resolves their contradictions
 _RECORDS_A_CELL = 8  # of larger cliques than pairs, on average, to adjust records to their tables
 
 
@@ -267,9 +268,7 @@ class Pgm:
             smoothing=self.smoothing,
             interactions=interactions_of(released),
         )
-        cliques = [target.domain.columns for target in wanted]
-        held = self._held(domain, cliques)
-        tree = JunctionTree.of(domain, within_rules(domain, held, zeros, most_cells=self.max_cells))
+        tree = self._tree(domain, wanted, zeros)
         if self.engine == "mbi":
             from dp_core.methods.reconstruction.graphical.mbi_engine import mbi_tables
 
@@ -283,16 +282,27 @@ class Pgm:
                 rounds=_MBI_ROUNDS * SWEEPS,
             )
         else:
-            placed = [each for each in wanted if tree.holder(each.domain.columns) is not None]
-            tables = fit_tree(
-                tree,
-                placed,
-                total=float(total),
-                zeros=known,
-                sweeps=SWEEPS,
-                tolerance=TOLERANCE,
-            ).tables
+            tables = _fitted(tree, wanted, total, known)
         return GraphicalModel(domain, tables, total, zeros, self.evened)
+
+    def of_tables(
+        self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
+    ) -> GraphicalModel:
+        """Return the model of the best estimates of tables, which nearly agree.
+
+        Args:
+            domain: All columns.
+            tables: Nonnegative tables, at least one of every column.
+            rows: Number of records.
+            zeros: Impossible cells.
+        """
+        known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
+        wanted = [
+            Target(each.domain, each.values, np.full(each.domain.sizes, _SETTLING))
+            for each in tables
+        ]
+        fitted = _fitted(self._tree(domain, wanted, zeros), wanted, rows, known)
+        return GraphicalModel(domain, fitted, rows, zeros, self.evened)
 
     def restore(
         self,
@@ -304,6 +314,13 @@ class Pgm:
         released: Sequence[Released] = (),  # noqa: ARG002
     ) -> GraphicalModel:
         return GraphicalModel(domain, tuple(tables), rows, zeros, self.evened)
+
+    def _tree(
+        self, domain: Domain, wanted: Sequence[Target], zeros: StructuralZeros
+    ) -> JunctionTree:
+        """Return the junction tree of the targets and rules that have room in it."""
+        held = self._held(domain, [target.domain.columns for target in wanted])
+        return JunctionTree.of(domain, within_rules(domain, held, zeros, most_cells=self.max_cells))
 
     def _held(self, domain: Domain, cliques: Sequence[Clique]) -> Sequence[Clique]:
         if JunctionTree.of(domain, cliques).cells <= self.max_cells:
@@ -317,6 +334,16 @@ class Pgm:
             self.max_cells,
         )
         return held
+
+
+def _fitted(
+    tree: JunctionTree, wanted: Sequence[Target], total: int, zeros: StructuralZeros
+) -> tuple[Table, ...]:
+    """Return the tables of a junction tree's cliques, fitted to the targets that it holds."""
+    placed = [each for each in wanted if tree.holder(each.domain.columns) is not None]
+    return fit_tree(
+        tree, placed, total=float(total), zeros=zeros, sweeps=SWEEPS, tolerance=TOLERANCE
+    ).tables
 
 
 def _as_tables(wanted: Sequence[Target], released: Sequence[Released]) -> list[Measurement]:

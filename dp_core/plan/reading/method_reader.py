@@ -260,30 +260,25 @@ def makes_posterior(selector: Selector, reconstructor: Reconstructor, domain: Do
     return able and pairs <= MOST_PAIRS
 
 
-def for_posterior(section: Node, reconstructor: Reconstructor) -> Gum:
-    """Return the reconstruction of sets whose tables are drawn: GUM, from a table of every pair.
-
-    These are posterior sets, and all sets of files with `within` or public totals. For such files,
-    `refuse_unsupported` has already refused the options that have no effect.
+def for_posterior(section: Node, stated: Gum) -> Gum:
+    """Return GUM for posterior sets, which are drawn from a table of every pair.
 
     Args:
         section: Node of `reconstruct`.
-        reconstructor: The stated one, which `check_mode` accepts.
+        stated: The stated options.
 
     Raises:
         BadInput: if the spec sets an option that has no effect on them.
     """
-    stated = section.entries()
-    drawing = reconstructor if isinstance(reconstructor, Gum) else Gum()
-    used = {"method"} | (Gum.for_drawing if drawing is reconstructor else set())
-    for option in stated:
-        if option not in used:
-            raise stated[option].error(
+    options = section.entries()
+    for option in options:
+        if option not in {"method"} | Gum.for_drawing:
+            raise options[option].error(
                 "has no effect on posterior sets, whose records match a drawn table of every pair;"
                 " remove it, or choose another synthesize.mode."
             )
     # The tables of all pairs are drawn, so records imply no others.
-    return dataclasses.replace(drawing, implied=False)
+    return dataclasses.replace(stated, implied=False)
 
 
 def for_noise_aware(section: Node, method: _Method) -> _Method:

@@ -18,6 +18,7 @@ from dp_core.errors import BadInput, nearest
 from dp_core.kernel.document import A_ROW
 from dp_core.kernel.privacy import Neighbours, Noise, Stage
 from dp_core.methods.private_domain.questions import default_share
+from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.replicates.noise_aware import SETS
 from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
 from dp_core.methods.selection.budget.workload import WantedTable
@@ -286,9 +287,10 @@ def _read(
         if earlier is None:
             selector = for_noise_aware(sections["select"], selector)
         reconstructor = for_noise_aware(sections["reconstruct"], reconstructor)
-    elif mode == "posterior" or schema.has_drawn_tables:
+    elif schema.has_drawn_tables:
+        reconstructor, reconstructor_name = Gum(implied=False), "gum"
+    elif mode == "posterior" and isinstance(reconstructor, Gum):
         reconstructor = for_posterior(sections["reconstruct"], reconstructor)
-        reconstructor_name = "gum"
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:
         section, key = ("measure", "noise") if noise == "gaussian" else ("privacy", "delta")

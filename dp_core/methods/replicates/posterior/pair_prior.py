@@ -257,7 +257,9 @@ class Pair:
         one may have it all.
         """
         one, other = self.one.values, self.other.values
-        each = np.minimum.outer(one / other.sum(), other / one.sum())
+        # A column of one level has no directions.
+        whole = max(float(one.sum()), 1e-12), max(float(other.sum()), 1e-12)
+        each = np.minimum.outer(one / whole[1], other / whole[0])
         return np.array([self.shape * each, (self.total * np.minimum.outer(one, other)) ** 2])
 
     @cached_property

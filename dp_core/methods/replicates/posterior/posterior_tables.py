@@ -58,10 +58,7 @@ from dp_core.methods.replicates.posterior.nested_draws import (
 from dp_core.methods.replicates.posterior.pair_draws import PairPosterior, pair_table
 from dp_core.methods.replicates.posterior.pair_prior import Column, Pair, learn, of_coordinates
 from dp_core.methods.replicates.posterior.path_predictions import with_path_predictions
-from dp_core.methods.replicates.posterior.public_predictions import (
-    last_kind_followed,
-    with_public_predictions,
-)
+from dp_core.methods.replicates.posterior.public_predictions import with_public_predictions
 from dp_core.methods.replicates.posterior.shared_predictions import predictions
 from dp_core.methods.replicates.posterior.truncation import Floats
 from dp_core.schema.structure.structural_zeros import StructuralZeros
@@ -96,9 +93,6 @@ class PosteriorTables:
         children: For each column that lies within another, its codes within each code of the other.
         larger: Posteriors of the measured tables of three columns and more.
         seed: Seed of the draws, which are the same for every call.
-        followed: Mean probability, over all pairs that public records predict, that a pair follows
-            this prediction, divided by its value before the noisy tables were seen; 0 without
-            public records.
     """
 
     domain: Domain
@@ -112,7 +106,6 @@ class PosteriorTables:
     children: Mapping[str, Children]
     larger: LargerDraws
     seed: int
-    followed: float = 0.0
 
     @classmethod
     def of(
@@ -259,7 +252,6 @@ class PosteriorTables:
             children=children,
             larger=LargerDraws.of(domain, pooled, zeros),
             seed=int(rng.integers(1 << 62)),
-            followed=0.0 if public is None else last_kind_followed(prior, pairs),
         )
         with threadpool_limits(limits=1, user_api="blas"):
             return found.with_areas(pooled, every, coded, asked, dependence_stddev)
@@ -396,24 +388,17 @@ class PosteriorTables:
             scores=(self.scores.get(a), self.scores.get(b)),
         )
 
-    def middle(self) -> tuple[Table, ...]:
-        """Return the central tables: of all columns and of the pairs; see `draw`.
+    def centre(self) -> tuple[Table, ...]:
+        """Return the most accurate tables, of the same cliques as `draw` does.
 
-        They are the most accurate ones, and those of a set from which no interval follows.
+        They are those of a set to look at. No interval follows from it.
         """
         ones = {name: each.middle for name, each in self.columns.items()}
-        pairs = self.middles or self._middles(ones)
-        every: dict[Clique, Floats] = {(name,): ones[name] for name in self.domain.columns}
-        every |= pairs
-        return tuple(Table(self.domain.project(clique), values) for clique, values in every.items())
-
-    def middle_with_larger(self) -> tuple[Table, ...]:
-        """Return the central tables of columns and pairs, and of the measured larger cliques."""
-        found = self.middle()
-        done = {table.clique: table.values for table in found}
-        larger = self.larger.middle(done)
-        tables = (Table(self.domain.project(clique), each) for clique, each in larger.items())
-        return (*found, *tables)
+        found: dict[Clique, Floats] = {(name,): ones[name] for name in self.domain.columns}
+        with threadpool_limits(limits=1, user_api="blas"):
+            found |= self.middles or self._middles(ones)
+        found |= self.larger.middle(found)
+        return tuple(Table(self.domain.project(clique), values) for clique, values in found.items())
 
     def _middles(self, ones: Mapping[str, Floats]) -> dict[Clique, Floats]:
         """Return the central table of each pair of `pairs`, given the one-way tables."""

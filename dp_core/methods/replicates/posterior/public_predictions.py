@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dp_core.kernel.counting.domain import Clique
 from dp_core.methods.prior import PairPrediction, PublicPrior, predict_pair
-from dp_core.methods.replicates.posterior.pair_prior import PUBLIC, Pair, Prior
+from dp_core.methods.replicates.posterior.pair_prior import Pair
 from dp_core.methods.replicates.posterior.truncation import Floats
 
 
@@ -45,25 +45,6 @@ def with_public_predictions(
             errors=(*errors, None if told is None else _error(pair, told)),
         )
     return found
-
-
-def last_kind_followed(prior: Prior, pairs: Mapping[Clique, Pair]) -> float:
-    """Return the factor by which noisy tables raised the probability of the last prediction.
-
-    It is the mean probability, over the pairs, that a pair follows this kind, divided by its value
-    before the noisy tables were seen.
-
-    Args:
-        prior: What was learned of all pairs.
-        pairs: The pairs; those without a prediction of that kind are left out.
-    """
-    last = max((len(pair.predicted) for pair in pairs.values()), default=0)
-    uses = np.array([component.use == last for component in prior.components])
-    found = [
-        float(prior.beliefs[clique][uses].sum()) for clique, pair in pairs.items() if pair.has(last)
-    ]
-    others = len({component.use for component in prior.components}) - 1
-    return float(np.mean(found)) * (others + PUBLIC) / PUBLIC if found else 0.0
 
 
 def _error(pair: Pair, told: PairPrediction) -> Floats:

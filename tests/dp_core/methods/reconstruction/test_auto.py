@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from dp_core.client.interactions import steps_of_a_record
+from dp_core.client.released import Table
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods import registry
 from dp_core.methods.reconstruction import auto
 from dp_core.methods.reconstruction.auto import AutoReconstruction
+from dp_core.methods.reconstruction.estimates.implied_pairs import counted
 from dp_core.methods.reconstruction.gum import GumModel
 from dp_core.methods.reconstruction.pgm import GraphicalModel
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
@@ -46,6 +49,32 @@ def test_a_rule_over_many_columns_counts_among_what_the_model_has_to_hold():
 
 
 @pytest.mark.parametrize(("domain", "kind"), [(SMALL, GraphicalModel), (LARGE, GumModel)])
+def test_given_tables_are_those_of_the_model_whichever_method_draws_it(domain, kind):
+    rng = np.random.default_rng(1)
+    codes = [rng.integers(0, size, 4000) for size in domain.sizes]
+    codes[1] = np.where(rng.random(4000) < 0.6, codes[0] % domain.sizes[1], codes[1])
+    data = Dataset(domain, np.stack(codes).astype(np.uint16))
+    cliques = [*((name,) for name in "abcde"), *itertools.combinations("abcde", 2)]
+    tables = [Table(domain.project(clique), counted(data, clique)) for clique in cliques]
+    method = AutoReconstruction()
+    model = method.of_tables(domain, tables, rows=4000, zeros=NONE)
+    assert type(model) is kind
+    for table in tables:
+        assert np.abs(model.project(table.clique) - table.values).max() < 2.0
+    again = method.restore(domain, model.tables, rows=4000, zeros=NONE)
+    drawn = [each.sample(500, rng=np.random.default_rng(3)).codes for each in (model, again)]
+    np.testing.assert_array_equal(*drawn)
+
+
+def test_without_pairs_records_are_drawn_at_once_and_restored_so():
+    tables = [Table(each, np.full(each.sizes, 80.0)) for each in map(SMALL.project, "abcde")]
+    model = AutoReconstruction().of_tables(SMALL, tables, rows=160, zeros=NONE)
+    assert isinstance(model, GumModel)
+    again = AutoReconstruction().restore(SMALL, model.tables, rows=160, zeros=NONE)
+    assert type(again) is GumModel
+
+
+@pytest.mark.parametrize(("domain", "kind"), [(SMALL, GraphicalModel), (LARGE, GumModel)])
 def test_a_model_is_restored_by_the_method_that_made_it(domain, kind):
     released = tables_of(domain, list(itertools.combinations("abcde", 2)))
     of = Interaction(("a", "b"), domain.sizes[:2])
@@ -77,7 +106,7 @@ def test_memory_is_that_of_whichever_method_needs_more():
 
 
 def test_what_was_measured_beyond_its_margins_counts_among_what_the_model_has_to_hold():
-    released = tables_of(LARGE, [(name,) for name in "abcde"])
+    released = tables_of(LARGE, [*((name,) for name in "abcde"), ("a", "b")])
     assert isinstance(fitted(LARGE, released), GraphicalModel)
     for pair in itertools.combinations("abcde", 2):
         of = Interaction(pair, LARGE.project(pair).sizes)

@@ -52,8 +52,7 @@ def test_shrinking_is_refused_where_it_is_asked_for_and_left_out_where_it_is_not
 @pytest.mark.parametrize(
     "stated",
     [
-        *("shrink: false", "shrink: true", "method: gum, shrink: true"),
-        "rounds: 3, method: gum, shrink: false",
+        *("method: gum, shrink: true", "rounds: 3, method: gum, shrink: false"),
     ],
 )
 def test_an_option_without_effect_on_posterior_sets_is_refused(tmp_path, stated, mode):
@@ -79,7 +78,10 @@ def test_a_trial_refuses_them_as_well():
     domain = Domain(("a", "b"), (2, 3))
     with pytest.raises(BadInput, match=r"reconstruct\.shrink: has no effect on posterior sets"):
         trial_plan(
-            domain, "auto", Fraction(1), sets=2, mode="posterior", reconstruct={"shrink": True}
+            *(domain, "auto", Fraction(1)),
+            sets=2,
+            mode="posterior",
+            reconstruct={"method": "gum", "shrink": True},
         )
 
 

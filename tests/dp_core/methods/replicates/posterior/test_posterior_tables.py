@@ -110,7 +110,7 @@ def test_the_centre_of_a_pair_that_nobody_measured_invents_no_dependence():
         dependences={PAIRS[0]: 800.0},
         dependence_stddev=900.0,
     )
-    tables = {table.clique: table.values for table in found.middle()}
+    tables = {table.clique: table.values for table in found.centre()}
     one, other = tables["a",], tables["b",]
     product = np.multiply.outer(one, other) / one.sum()
     assert found.pairs[PAIRS[0]].stddev.sum() > 200
@@ -120,7 +120,7 @@ def test_the_centre_of_a_pair_that_nobody_measured_invents_no_dependence():
 def test_the_centre_of_measured_tables_adds_up_and_agrees():
     rng = np.random.default_rng(5)
     found = posterior(measured(population(rng), [*ONES, *PAIRS, ("a", "b", "c")], 60.0, rng))
-    tables = {table.clique: table.values for table in found.middle_with_larger()}
+    tables = {table.clique: table.values for table in found.centre()}
     assert [*tables] == [*ONES, *PAIRS, ("a", "b", "c")]
     for clique, values in tables.items():
         assert (values >= 0).all()

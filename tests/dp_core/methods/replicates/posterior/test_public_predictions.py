@@ -63,7 +63,7 @@ def prior(*sets, apart=False):
 
 
 def error(found, codes, pairs):
-    tables = {table.clique: table.values for table in found.middle()}
+    tables = {table.clique: table.values for table in found.centre()}
     return np.mean([np.abs(tables[pair] - counts(codes, pair)).sum() for pair in pairs])
 
 
@@ -79,7 +79,6 @@ def case(request):
 def test_records_of_the_same_population_bring_tables_nearer(case, pairs):
     codes, released, without = case
     found = posterior(released, prior(records(31)))
-    assert found.followed > 2
     assert error(found, codes, pairs) < 0.85 * error(without, codes, pairs)
 
 
@@ -113,5 +112,5 @@ def test_the_result_does_not_depend_on_the_order_of_public_records(case):
     _, released, _ = case
     codes = records(31)
     one, other = (posterior(released, prior(each)) for each in (codes, codes[:, ::-1]))
-    for before, after in zip(one.middle(), other.middle(), strict=True):
+    for before, after in zip(one.centre(), other.centre(), strict=True):
         assert np.array_equal(before.values, after.values)
