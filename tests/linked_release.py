@@ -17,6 +17,8 @@ import pyarrow as pa
 from dp_core.accounts.ledger_position import Place, Total
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.accounts.plain_entries import result_hash
+from dp_core.bundle.best_set import BEST
+from dp_core.bundle.files.codebook import set_name
 from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
@@ -224,7 +226,7 @@ def published_of(made: Outcome, session: MemorySession, chain: Chain | None = No
     chain = chain or chain_of(made, session)
     plan, spec = made.plan, made.plan.spec
     public = spec.privacy.relation.rows_public
-    rows = [model.rows for model in made.models.values()]
+    rows = [model.rows for model in made.models.values()][-spec.sets :] if spec.sets else []
     return Published(
         release=NAME,
         title=spec.schema.title,
@@ -264,13 +266,16 @@ def write(folder: Path, made: Outcome, published: Published, **options: Any) -> 
         **options: Further arguments of `write_bundle`.
     """
     schema, linked = published.schema, published.schema.linked
-    files, data = [], []
-    for number in range(1, published.sets + 1):
-        place = folder.parent / "sets" / f"set-{number}"
+    files, data = {}, []
+    if published.mode == "posterior":
+        best = drawn_set(made.plan, made.models, BEST).about
+        published = dataclasses.replace(published, central=best)
+    for number in published.numbers:
+        place = files[number] = folder.parent / "sets" / set_name(number)
         tables = drawn_set(made.plan, made.models, number).records
         write_synthetic(place / f"{linked.households}.parquet", [tables.households])
         write_synthetic(place / f"{linked.persons}.parquet", [tables.persons])
-        files.append(place)
-        data.append([sample(made.plan, made.models, number)])
+        if number != BEST:
+            data.append([sample(made.plan, made.models, number)])
     tallies = tally_sets(schema.domain, published.released, data)
     return write_bundle(folder, published, synthetic=files, tallies=tallies, **options)

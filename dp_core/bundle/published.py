@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from dp_core.accounts.guarantee import Guarantee, implied, theorem_of
 from dp_core.accounts.ledger_position import Adoption, Place, Total, stated_adoptions
 from dp_core.accounts.requested import Privacy
+from dp_core.bundle.best_set import BEST, BestSet
 from dp_core.client.released import Released
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.ledger.receipts import START, Receipt
@@ -43,6 +44,7 @@ class Published:
         sets: Number of synthetic sets, m; 0 for a release of tables only.
         rows: Records of each synthetic set: one number for all, or one for each. Of linked tables
             they are households.
+        central: The best set; None (the default) if there is none.
         persons: Persons of each synthetic set of linked tables; empty (the default) otherwise.
         mode: How the m sets were made.
         seed: Seed of post-processing.
@@ -62,7 +64,7 @@ class Published:
         checks: Public and charged quality figures, with their receipts.
         measurements: The earlier release whose noisy tables are used, which paid for them; None if
             this release measured.
-        not_met: For each set, the numbers of the expectations that it does not meet
+        not_met: By number of each set, the numbers of the expectations that it does not meet
             (`dp_core.schema.expectations.suite.rules_of`); None if the sets were not judged.
     """
 
@@ -96,7 +98,8 @@ class Published:
     checks: Mapping[str, Any] = field(default_factory=lambda: {"public": [], "charged": []})
     measurements: EarlierRelease | None = None
     persons: tuple[int, ...] = ()
-    not_met: tuple[tuple[int, ...], ...] | None = None
+    central: BestSet | None = None
+    not_met: Mapping[int, tuple[int, ...]] | None = None
 
     def __post_init__(self) -> None:
         if self.created.tzinfo is None:
@@ -120,6 +123,11 @@ class Published:
     def moment(self) -> str:
         """The moment of publication in UTC, to the second."""
         return self.created.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Numbers of the sets: 1 to m, after the best set, if any."""
+        return range(1 if self.central is None else BEST, self.sets + 1)
 
     @property
     def set_rows(self) -> tuple[int, ...]:

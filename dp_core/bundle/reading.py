@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from dp_core.bundle.best_set import set_words
 from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
 from dp_core.bundle.files.linked_sets import LinkedSet, linked_set, read_linked_set
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
@@ -101,8 +102,8 @@ class Bundle:
         measured: All measurements.
         origin: Origin of the synthetic records.
         draws: Private draws that the sets consist of; empty for sets from a model.
-        in_memory: The synthetic sets of a release in memory, two tables each if tables are linked;
-            None if they are in the folder.
+        in_memory: The synthetic sets of a release in memory by number, two tables each if tables
+            are linked; None if they are in the folder.
     """
 
     folder: Path | None
@@ -112,7 +113,7 @@ class Bundle:
     measured: Sequence[Measured]
     origin: Origin = "modelled"
     draws: tuple[PrivateDraws, ...] = ()
-    in_memory: tuple[pa.Table | TwoTables, ...] | None = None
+    in_memory: Mapping[int, pa.Table | TwoTables] | None = None
 
     @property
     def place(self) -> str:
@@ -133,7 +134,7 @@ class Bundle:
         """Return columns of a synthetic set; `read_tables` reads one of linked tables.
 
         Args:
-            number: Number of the set, from 1.
+            number: Number of the set, from 1; 0 is the best set.
             columns: Names of the columns.
 
         Raises:
@@ -143,7 +144,7 @@ class Bundle:
         import pyarrow.parquet as pq
 
         if self.in_memory is not None:
-            return cast("pa.Table", self.in_memory[number - 1]).select(list(columns))
+            return cast("pa.Table", self.in_memory[number]).select(list(columns))
         assert self.folder is not None
         path = self.folder / synthetic_path(number)
         try:
@@ -157,7 +158,7 @@ class Bundle:
         """Return the two tables of a synthetic set of linked tables.
 
         Args:
-            number: Number of the set, from 1.
+            number: Number of the set, from 1; 0 is the best set.
 
         Raises:
             BadInput: if its files cannot be read.
@@ -166,8 +167,8 @@ class Bundle:
         if self.in_memory is None:
             assert self.folder is not None
             return read_linked_set(self.folder, schema, number)
-        tables = cast("TwoTables", self.in_memory[number - 1])
-        return linked_set(schema, tables.households, tables.persons, name=f"set {number}")
+        tables = cast("TwoTables", self.in_memory[number])
+        return linked_set(schema, tables.households, tables.persons, name=set_words(number))
 
 
 def read_bundle(folder: Path) -> Bundle:

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, set_paths
@@ -89,7 +89,7 @@ def write_bundle(
     folder: Path,
     published: Published,
     *,
-    synthetic: Sequence[Path],
+    synthetic: Mapping[int, Path],
     tallies: Sequence[Tally],
     inspect: Callable[[Path], None] = lambda _: None,
     sign: Sign = lambda _: None,
@@ -103,9 +103,10 @@ def write_bundle(
         folder: A new or empty folder. If it already contains this bundle, it is left as it is: the
             program may have been interrupted after renaming.
         published: The release; the number of rows of each set is taken from the tallies.
-        synthetic: Files of the m sets in order, written by `write_synthetic`; they are copied. Of
-            linked tables, folders that contain a set's two files, each named after its table.
-        tallies: One per set, of the marginals in `table_fit.needed_counts`.
+        synthetic: Files of the sets by number (`Published.numbers`), written by `write_synthetic`;
+            they are copied. Of linked tables, folders that contain a set's two files, each named
+            after its table.
+        tallies: One for each of the m sets, of the marginals in `table_fit.needed_counts`.
         inspect: Called with the complete hidden folder before it is renamed; an exception prevents
             publication. By default nothing is inspected.
         sign: Signs the statement with the ledger's key; by default it is not signed.
@@ -114,9 +115,9 @@ def write_bundle(
         BadInput: if the folder is neither new nor empty.
         StageFailed: if the disk is full or a file cannot be written; nothing is left behind.
     """
-    if len(synthetic) != published.sets or len(tallies) != published.sets:
+    if [*synthetic] != [*published.numbers] or len(tallies) != published.sets:
         raise ValueError(
-            f"{published.sets} sets, but {len(synthetic)} files and {len(tallies)} tallies."
+            f"{published.sets} sets, but files {[*synthetic]} and {len(tallies)} tallies."
         )
     published = dataclasses.replace(
         published,
@@ -170,20 +171,20 @@ def hidden_folder(folder: Path) -> Iterator[Path]:
 def _fill(
     folder: Path,
     published: Published,
-    synthetic: Sequence[Path],
+    synthetic: Mapping[int, Path],
     tallies: Sequence[Tally],
     sign: Sign,
 ) -> None:
     files: dict[str, dict[str, object]] = {}
     if synthetic:
         (folder / "synthetic").mkdir()
-    for number, source in enumerate(synthetic, start=1):
+    for number, source in synthetic.items():
         for name in set_paths(published.schema, number):
             place = source if published.schema.linked is None else source / Path(name).name
             if not place.is_file():
                 raise StageFailed(
-                    f"Synthetic set {number} is missing from the run's folder; resume the release"
-                    " to draw it again at no cost.",
+                    f"The synthetic file {name} is missing from the run's folder; resume the"
+                    " release to draw it again at no cost.",
                     row="set-gone",
                 )
             (folder / name).parent.mkdir(exist_ok=True)

@@ -159,7 +159,7 @@ class SetDrawing:
         Args:
             plan: Plan of the release.
             models: Models by number of the set; 0 is the shared one.
-            number: Number of the set, from 1.
+            number: Number of the set, from 1; 0 is the best set.
         """
         model = _model_of(plan, models, number)
         self.sizes = piece_sizes(plan, models, number)
@@ -209,7 +209,7 @@ def _model_of(plan: Plan, models: Mapping[int, Model], number: int) -> Model:
 
 
 def sample(plan: Plan, models: Mapping[int, Model], number: int) -> Dataset:
-    """Return synthetic set `number`, counted from 1."""
+    """Return synthetic set `number`, counted from 1; 0 is the best set."""
     drawing = SetDrawing(plan, models, number)
     pieces = [drawing.draw(position) for position in range(len(drawing.sizes))]
     if len(pieces) == 1:
@@ -247,10 +247,10 @@ def replicates(plan: Plan) -> Sequence[int]:
 
 
 def model_numbers(plan: Plan) -> Sequence[int]:
-    """Return 0 for the one model of all sets, or 1..m if every set has its own; () without sets."""
+    """Return 0 for the one model of all sets, or the numbers of the sets; () without sets."""
     if not plan.spec.sets:
         return ()
-    return (0,) if plan.spec.mode == "shared" else range(1, plan.spec.sets + 1)
+    return (0,) if plan.spec.mode == "shared" else plan.spec.set_numbers
 
 
 def _results_of_model(
@@ -348,7 +348,7 @@ def measure_selected(
 def fits(
     plan: Plan, released: Sequence[Released], selections: Sequence[Selection], *, rows: int | None
 ) -> Iterator[tuple[int, Model]]:
-    """Yield all models of a release by number: 0 for that of all sets, or 1..m.
+    """Yield all models of a release by number: 0 for that of all sets or the best one, or 1..m.
 
     Args:
         plan: Plan of the release.
@@ -362,6 +362,9 @@ def fits(
         return
     posterior = PosteriorDraws(plan, released, selections, rows=rows)
     for number in model_numbers(plan):
+        if not number:
+            yield number, _central_model(plan, posterior, released)
+            continue
         tables, size = posterior.tables.draw(number), posterior.size(number)
         yield number, restore(plan, released, number, tables=tables, rows=size)
 
@@ -386,17 +389,29 @@ def fit(
         rows: Number of records if it is public, otherwise None.
     """
     spec, fitted_to = plan.spec, _results_of_model(plan, released, number)
-    domain, zeros = spec.schema.domain, spec.schema.zeros
     if spec.draws_tables:
         posterior = PosteriorDraws(plan, released, selections, rows=rows)
-        tables, size = posterior.tables.centre(), max(1, round(posterior.tables.total))
-        if not isinstance(spec.reconstructor, AutoReconstruction):
-            return restore(plan, released, number, tables=tables, rows=size)
-        model = spec.reconstructor.of_tables(domain, tables, rows=size, zeros=zeros)
-    else:
-        rng = spec.rng("fit", number)
-        model = spec.reconstructor.fit(domain, fitted_to, rows=rows, zeros=zeros, rng=rng)
+        return _central_model(plan, posterior, released)
+    model = spec.reconstructor.fit(
+        spec.schema.domain,
+        fitted_to,
+        rows=rows,
+        zeros=spec.schema.zeros,
+        rng=spec.rng("fit", number),
+    )
     return _as_drawn(plan, model, fitted_to)
+
+
+def _central_model(plan: Plan, posterior: PosteriorDraws, released: Sequence[Released]) -> Model:
+    """Return the model with the central tables of the posterior distribution."""
+    spec = plan.spec
+    tables, size = posterior.tables.centre(), max(1, round(posterior.tables.total))
+    if not isinstance(spec.reconstructor, AutoReconstruction):
+        return restore(plan, released, 0, tables=tables, rows=size)
+    model = spec.reconstructor.of_tables(
+        spec.schema.domain, tables, rows=size, zeros=spec.schema.zeros
+    )
+    return _as_drawn(plan, model, _results_of_model(plan, released, 0))
 
 
 def restore(
@@ -407,12 +422,12 @@ def restore(
     Args:
         plan: Plan of the release.
         released: Everything that was measured, for all replicates.
-        number: Number of the model, 0 or 1..m; see `model_numbers`.
+        number: Number of the model; see `model_numbers`.
         tables: Stored `Model.tables`.
         rows: Stored `Model.rows`.
     """
     spec, fitted_to = plan.spec, _results_of_model(plan, released, number)
-    method = spec.drawing if spec.mode == "posterior" else spec.reconstructor
+    method = spec.drawing if spec.mode == "posterior" and number else spec.reconstructor
     model = method.restore(
         spec.schema.domain, tables, rows=rows, zeros=spec.schema.zeros, released=fitted_to
     )

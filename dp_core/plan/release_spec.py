@@ -131,6 +131,11 @@ class ReleaseSpec:
         return self.sets if self.mode == "split" else 1
 
     @property
+    def set_numbers(self) -> Sequence[int]:
+        """Numbers of the sets that are drawn: 1 to m, after the best set, which is 0, if any."""
+        return range(0 if self.mode == "posterior" else 1, self.sets + 1)
+
+    @property
     def draws_tables(self) -> bool:
         """Whether sets are made from tables of the posterior distribution, not from a fit."""
         if self.mode == "posterior" or self.schema.has_drawn_tables or self.prior is not None:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.analysis.notebook.open_bundle import OpenRelease
 from dp_core.analysis.planned.plan_page import PlanPage, privacy_words
+from dp_core.bundle.best_set import BEST, BestSet
 from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, set_paths
 from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import write_synthetic
@@ -115,7 +116,7 @@ class MemoryRelease(OpenRelease):
         bundle, schema = self._bundle, self._bundle.claims.schema
         created = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         names: list[str] = []
-        for number, one in enumerate(bundle.in_memory or (), start=1):
+        for number, one in (bundle.in_memory or {}).items():
             paths = set_paths(schema, number)
             for name, table in zip(paths, tables_of_set(one), strict=True):
                 write_synthetic(folder / name, [table])
@@ -150,14 +151,17 @@ class MemoryRelease(OpenRelease):
     def _about_sets(self) -> dict[str, Any]:
         """Return what a statement says about the sets and about combining them."""
         spec, bundle = self._outcome.plan.spec, self._bundle
-        sets = [tables_of_set(one) for one in bundle.in_memory or ()]
+        made = {number: tables_of_set(one) for number, one in (bundle.in_memory or {}).items()}
+        sets = [tables for number, tables in made.items() if number != BEST]
         persons = {"persons": [two[1].num_rows for two in sets]} if spec.schema.linked else {}
+        best = bundle.claims.best
         return {
             "sets": {
                 "m": spec.sets,
                 "mode": spec.mode,
                 "rows": [tables[0].num_rows for tables in sets],
                 **persons,
+                **({"best": best.to_json()} if best else {}),
                 "records": round(bundle.records, 3),
             },
             "inference": inference_statement(spec.mode, spec.sets, origin=bundle.origin),
@@ -181,6 +185,12 @@ class DrawnSet:
         """Number of records; of linked tables, of households."""
         return int(tables_of_set(self.records)[0].num_rows)
 
+    @property
+    def about(self) -> BestSet:
+        """What the statement says of it as the best set."""
+        _, *others = tables_of_set(self.records)
+        return BestSet(self.rows, int(others[0].num_rows) if others else None, self.off)
+
 
 def drawn_set(plan: Plan, models: Mapping[int, Model], number: int) -> DrawnSet:
     """Return a synthetic set; equal plans and models give the set that the pipeline writes.
@@ -188,7 +198,7 @@ def drawn_set(plan: Plan, models: Mapping[int, Model], number: int) -> DrawnSet:
     Args:
         plan: Plan of the release, with privately chosen bins and levels.
         models: Models by number of the set; 0 is the shared one.
-        number: Number of the set, from 1.
+        number: Number of the set, from 1; 0 is the best set.
     """
     schema = plan.spec.schema
     drawing = SetDrawing(plan, models, number)
@@ -213,9 +223,10 @@ def _as_bundle(outcome: Outcome) -> Bundle:
     plan, spec = outcome.plan, outcome.plan.spec
     document = plain(plan.document())
     origin = origin_of(document)
-    drawn = [drawn_set(plan, outcome.models, number) for number in range(1, spec.sets + 1)]
+    made = {number: drawn_set(plan, outcome.models, number) for number in spec.set_numbers}
+    drawn = [each for number, each in made.items() if number != BEST]
     if outcome.models and not spec.schema.totals:
-        fitted = [model.rows for model in outcome.models.values()]
+        fitted = [model.rows for model in outcome.models.values()][-spec.sets :]
         records: float = round(sum(fitted) / len(fitted))
     elif outcome.rows is not None:
         records = outcome.rows
@@ -235,6 +246,7 @@ def _as_bundle(outcome: Outcome) -> Bundle:
             rows=tuple(each.rows for each in drawn),
             records=outcome.rows,
             off=tuple(each.off for each in drawn if each.off is not None),
+            best=made[BEST].about if BEST in made else None,
         ),
         rule=known_rule(str(stated["rule"])) if spec.sets else None,
         records=float(records),
@@ -243,5 +255,5 @@ def _as_bundle(outcome: Outcome) -> Bundle:
         draws=private_draws(
             ((grant.step.event, grant.step.asks) for grant in charges), spec.schema
         ),
-        in_memory=tuple(each.records for each in drawn),
+        in_memory={number: each.records for number, each in made.items()},
     )

@@ -206,7 +206,7 @@ def _forget_unless(read: Callable[[PublicRun], object], run: PublicRun, stage: s
 def _open_sets(run: PublicRun) -> None:
     import pyarrow.parquet as pq
 
-    for number in range(1, run.spec.sets + 1):
+    for number in run.spec.set_numbers:
         _require_chunks(synthetic_codes(run, number))
         for file in synthetic_files(run, number):
             with pq.ParquetFile(file):

@@ -216,7 +216,7 @@ def judge_sets(run: ConfidentialRun, progress: Callable[[float], None]) -> list[
     from tasks.validation import judged_frames
 
     schema = run.spec.schema.coarse or run.spec.schema
-    files = [synthetic_files(run, number) for number in range(1, run.spec.sets + 1)]
+    files = [synthetic_files(run, number) for number in run.spec.set_numbers]
     if schema.linked is None:
         return judged_frames.judge_sets(schema, [file for (file,) in files], progress)
     return judged_frames.judge_linked_sets(schema, files, progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dp_core.bundle.files.codebook import set_name
 from dp_core.client.released import Released
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
 from tasks.run.release_run import Run
@@ -24,12 +25,12 @@ def read_released(run: Run) -> tuple[Released, ...]:
 
 
 def synthetic_place(run: Run, number: int) -> Path:
-    """Return the file of a set in the run's public folder; sets are numbered from 1.
+    """Return the file of a set in the run's public folder; 0 is the best set.
 
     Of linked tables, it is the folder with the files of the two tables.
     """
-    name = f"set-{number}" if run.spec.schema.linked else f"set-{number}.parquet"
-    return run.folder.public / "synthetic" / name
+    name = set_name(number)
+    return run.folder.public / "synthetic" / (name if run.spec.schema.linked else f"{name}.parquet")
 
 
 def synthetic_files(run: Run, number: int) -> tuple[Path, ...]:
@@ -42,11 +43,11 @@ def synthetic_files(run: Run, number: int) -> tuple[Path, ...]:
 
 def codes_folder(run: Run, number: int) -> Path:
     """Return the folder of a set's codes."""
-    return run.folder.public / "codes" / f"set-{number}"
+    return run.folder.public / "codes" / set_name(number)
 
 
 def synthetic_codes(run: Run, number: int) -> CodeStore:
-    """Return the code store of a set; sets are numbered from 1."""
+    """Return the code store of a set; 0 is the best set."""
     from dp_core.confidential.code_store import CodeStore
 
     return CodeStore(codes_folder(run, number), run.spec.schema.domain)
@@ -65,4 +66,6 @@ def records(run: Run) -> int:
         return pooled_records(run.schema.domain, read_released(run))
     models = run.fact("reconstruct", "models")
     assert isinstance(models, list)
-    return round(sum(model["rows"] for model in models) / len(models))
+    # The model of the best set, if there is one beside others, comes first.
+    fitted = [model["rows"] for model in models][-run.spec.sets :]
+    return round(sum(fitted) / len(fitted))

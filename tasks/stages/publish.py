@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dp_core.bundle.best_set import BEST, BestSet
 from dp_core.errors import StageFailed
 from tasks.run.public_files import read_released, synthetic_place
 from tasks.run.release_cleanup import remove_unpublished
@@ -35,10 +36,7 @@ def publish(run: Run) -> None:
     if settled is None or settled.outcome is None:
         raise StageFailed(f"Release {spec.release!r} is not settled, so it is not published.")
     receipts = run.ledger.receipts(settled)
-    sizes = run.fact("synthesize", "rows") if spec.sets else []
-    assert isinstance(sizes, list)
-    off = run.fact("synthesize", "off") if spec.sets and spec.schema.calibration else []
-    assert isinstance(off, list)
+    central, sizes, off = _facts_of_sets(run)
     # A finished release has a charge for each of its draws.
     measuring = receipts if spec.measurements is None else spec.measurements.receipts
     charges = [read_charge(row) for row in measuring if row.kind == "charge"]
@@ -66,8 +64,9 @@ def publish(run: Run) -> None:
         version=_version(run),
         released=read_released(run),
         sets=spec.sets,
-        rows=sizes[0] if sizes else (),
-        off=tuple(off),
+        rows=sizes,
+        off=off,
+        central=central,
         ruled=_rule_fit(run),
         mode=spec.mode,
         seed=spec.seed,
@@ -77,7 +76,7 @@ def publish(run: Run) -> None:
         not_met=_not_met(run),
         measurements=spec.measurements,
     )
-    files = [synthetic_place(run, number) for number in range(1, spec.sets + 1)]
+    files = {number: synthetic_place(run, number) for number in spec.set_numbers}
     tallies = tally_sets(run, lambda done: run.progress("publish", _TALLIED * done))
 
     def inspect(bundle: Path) -> None:
@@ -121,10 +120,28 @@ def published_checks(run: Run) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {"public": [], "charged": []}
 
 
-def _not_met(run: Run) -> tuple[tuple[int, ...], ...] | None:
+def _facts_of_sets(run: Run) -> tuple[BestSet | None, tuple[int, ...], tuple[float, ...]]:
+    """Return the best set, if any, and the rows and the deviations of the m sets."""
+    spec = run.spec
+    if not spec.sets:
+        return None, (), ()
+    rows, off = run.fact("synthesize", "rows"), run.fact("synthesize", "off")
+    persons = run.fact("synthesize", "persons") if spec.schema.linked else []
+    assert isinstance(rows, list)
+    assert isinstance(off, list)
+    assert isinstance(persons, list)
+    if BEST not in spec.set_numbers:
+        return None, tuple(rows), tuple(off)
+    best = BestSet(rows[0], *(each[0] if each else None for each in (persons, off)))
+    return best, tuple(rows[1:]), tuple(off[1:])
+
+
+def _not_met(run: Run) -> Mapping[int, tuple[int, ...]] | None:
     """Return the expectations that each set does not meet; None if an older program checked it."""
     found = (run.folder.facts_of("check") or {}).get("expectations_not_met")
-    return tuple(tuple(numbers) for numbers in found) if isinstance(found, list) else None
+    if not isinstance(found, list):
+        return None
+    return {number: tuple(each) for number, each in zip(run.spec.set_numbers, found, strict=True)}
 
 
 def _rule_fit(run: Run) -> dict[str, object] | None:

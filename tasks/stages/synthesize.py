@@ -25,7 +25,7 @@ _DRAWN = 0.98  # part of the stage after all pieces are drawn
 def synthesize(run: Run) -> Mapping[str, object]:
     """Draw every set, keep its codes for the stage `check`, and write its decoded values."""
     models = restored_models(run)
-    numbers = range(1, run.spec.sets + 1)
+    numbers = run.spec.set_numbers
     sizes = {number: piece_sizes(run.plan, models, number) for number in numbers}
     off: list[float] = []
     persons: list[int] = []
@@ -38,6 +38,7 @@ def synthesize(run: Run) -> Mapping[str, object]:
             off += [] if left is None else [left]
             persons += [] if members is None else [members]
     # `off`: largest relative deviation of each set's weights from public totals, if there are any.
+    # The best set, if there is one, comes first.
     facts = {"rows": [sum(sizes[number]) for number in numbers], "off": off}
     return {**facts, "persons": persons} if run.spec.schema.linked else facts
 
@@ -49,7 +50,7 @@ def _write_set(
 
     Args:
         run: The run.
-        number: Number of the set, from 1.
+        number: Number of the set; 0 is the best set.
         pieces: Pieces of the set, in order.
         size: Number of rows of each piece but the last.
 

@@ -93,7 +93,8 @@ def sets_words(statement: Mapping[str, Any]) -> str:
     rows = sorted(set(sets["rows"]))
     number = f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}"
     what = "households" if "persons" in sets else "rows"
-    made = f"{plural(sets['m'], 'set')} of {number} {what} each ({sets['mode']})."
+    made = f"{plural(sets['m'], 'set')} of {number} {what} each ({sets['mode']})"
+    made += ", and the best set to look at and to train on." if "best" in sets else "."
     return f"{made} Intervals of `infer` cover: {covers}"
 
 
@@ -101,6 +102,7 @@ class OpenRelease(Printed):
     """Base of the releases that a notebook opens.
 
     Attributes:
+        best: The best set as a pandas frame, for looking and training.
         sets: The synthetic sets as pandas frames; `sets[0]` is set 1.
         tables: The noisy tables as pandas frames, by their columns.
     """
@@ -108,6 +110,15 @@ class OpenRelease(Printed):
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
         self.sets = SyntheticSets(bundle)
+
+    @property
+    def best(self) -> Any:
+        """The best set as a pandas frame, for looking and training; no interval follows from it.
+
+        Raises:
+            BadInput: if the release has no best set.
+        """
+        return self.sets.best()
 
     @cached_property
     def tables(self) -> NoisyTables:

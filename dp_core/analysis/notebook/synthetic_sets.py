@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from dp_core.analysis.regression.frames import levels_of
+from dp_core.bundle.best_set import BEST
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
@@ -52,6 +53,22 @@ class SyntheticSets(Printed, Sequence["pd.DataFrame"]):
             number = range(len(self))[place] + 1
         except IndexError:
             raise IndexError(self._no_set()) from None
+        return self._set(number)
+
+    def best(self) -> pd.DataFrame:
+        """Return the best set; of a release of mode `shared`, set 1.
+
+        Raises:
+            BadInput: if the release has no best set.
+        """
+        if self._bundle.claims.best is not None:
+            return self._set(BEST)
+        if len(self) and self._bundle.rule == "shared":
+            return self[0]
+        made = self._no_set() if not len(self) else "The sets of this release are all alike."
+        raise BadInput(f"There is no best set. {made}")
+
+    def _set(self, number: int) -> pd.DataFrame:
         if number not in self._read:
             self._read[number] = _frame(self._bundle, number)
         return self._read[number]

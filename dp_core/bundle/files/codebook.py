@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from dp_core.bundle.best_set import BEST
 from dp_core.bundle.files.marginals_file import marginal_columns
 from dp_core.kernel.counting.linked_columns import MEMBERS, OTHER
 from dp_core.methods.replicates.survey_weights import in_words
@@ -35,6 +36,10 @@ _PARQUET = {
 
 _SYNTHETIC = (
     "Synthetic records; no row describes a person. Analyse all sets, then combine the results."
+)
+_BEST = (
+    "Synthetic records, as near to the file as possible; no row describes a person. For looking and"
+    " for training. No interval follows from them: use the numbered sets."
 )
 
 
@@ -64,15 +69,15 @@ def codebook(
         fields = _fields(schema.coarse or schema)
         resources = [
             {
-                "name": f"set-{number}",
+                "name": set_name(number),
                 "path": synthetic_path(number),
-                "title": f"Synthetic set {number} of {sets}",
-                "description": _SYNTHETIC,
+                "title": _title(number, sets),
+                "description": _BEST if number == BEST else _SYNTHETIC,
                 **_PARQUET,
                 **_checksum(files[synthetic_path(number)]),
                 "schema": {"fields": fields, "missingValues": [""]},
             }
-            for number in range(1, sets + 1)
+            for number in _numbers(schema, files, sets)
         ]
     better = " A noisy table usually answers a question better than the synthetic sets do."
     better = better if sets else ""
@@ -137,9 +142,9 @@ def _linked_resources(
         *_fields(schema.person_schema),
     ]
     found = []
-    for number in range(1, sets + 1):
+    for number in _numbers(schema, files, sets):
         tables = (linked.households, linked.persons)
-        names = [package_name(f"set-{number}-{table}") for table in tables]
+        names = [package_name(f"{set_name(number)}-{table}") for table in tables]
         reference = {"resource": names[0], "fields": linked.key}
         keys: tuple[dict[str, Any], ...] = (
             {"primaryKey": linked.key},
@@ -153,8 +158,8 @@ def _linked_resources(
                 {
                     "name": names[at],
                     "path": path,
-                    "title": f"Synthetic set {number} of {sets}: {tables[at]}",
-                    "description": _SYNTHETIC,
+                    "title": f"{_title(number, sets)}: {tables[at]}",
+                    "description": _BEST if number == BEST else _SYNTHETIC,
                     **_PARQUET,
                     **_checksum(files[path]),
                     "schema": {
@@ -165,6 +170,15 @@ def _linked_resources(
                 }
             )
     return found
+
+
+def _numbers(schema: Schema, files: Mapping[str, object], sets: int) -> Sequence[int]:
+    """Return the numbers of the sets among the files: 1 to m, after the best set, if any."""
+    return range(BEST if set_paths(schema, BEST)[0] in files else 1, sets + 1)
+
+
+def _title(number: int, sets: int) -> str:
+    return "Best synthetic set" if number == BEST else f"Synthetic set {number} of {sets}"
 
 
 def _key_field(name: str, description: str) -> dict[str, Any]:
@@ -335,9 +349,14 @@ def _terms(stated: Publication) -> dict[str, Any]:
     return found
 
 
+def set_name(number: int) -> str:
+    """Return the name of a synthetic set, counted from 1; 0 is the best set."""
+    return "best" if number == BEST else f"set-{number}"
+
+
 def synthetic_path(number: int) -> str:
-    """Return the path of a synthetic set in the bundle, counted from 1."""
-    return f"synthetic/set-{number}.parquet"
+    """Return the path of a synthetic set in the bundle, counted from 1; 0 is the best set."""
+    return f"synthetic/{set_name(number)}.parquet"
 
 
 def set_paths(schema: Schema, number: int) -> tuple[str, ...]:
@@ -345,7 +364,7 @@ def set_paths(schema: Schema, number: int) -> tuple[str, ...]:
 
     Args:
         schema: Schema of the release.
-        number: Number of the set, from 1.
+        number: Number of the set, from 1; 0 is the best set.
 
     Returns:
         One file or, of linked tables, that of the table of households and that of persons, each
@@ -354,7 +373,7 @@ def set_paths(schema: Schema, number: int) -> tuple[str, ...]:
     linked = schema.linked
     if linked is None:
         return (synthetic_path(number),)
-    folder = f"synthetic/set-{number}"
+    folder = f"synthetic/{set_name(number)}"
     return tuple(f"{folder}/{table}.parquet" for table in (linked.households, linked.persons))
 
 

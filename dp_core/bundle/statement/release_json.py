@@ -173,6 +173,7 @@ def statement(
             "m": published.sets,
             "rows": list(published.set_rows),
             **({"persons": list(published.persons)} if published.schema.linked else {}),
+            **({"best": published.central.to_json()} if published.central else {}),
             "mode": published.mode,
             "seed": published.seed,
             "records": {

@@ -17,6 +17,7 @@ from dp_core.accounts.guarantee import Guarantee
 from dp_core.accounts.ledger_position import Adoption, Place, Total, stated_adoptions
 from dp_core.accounts.plain_entries import read_receipt
 from dp_core.accounts.signatures import is_signed, signed_message
+from dp_core.bundle.best_set import BEST, BestSet
 from dp_core.bundle.statement.release_json import STATEMENT, statement_message
 from dp_core.bundle.statement.sections import MEASUREMENTS
 from dp_core.errors import BadInput
@@ -78,6 +79,7 @@ class Facts:
         rows: Number of rows of each set.
         records: Number of records of the file; None unless it is public.
         off: Deviation of each set's weights from public totals; empty without totals.
+        best: The best set; None if there is none.
     """
 
     name: str
@@ -89,6 +91,12 @@ class Facts:
     rows: tuple[int, ...]
     records: int | None
     off: tuple[float, ...]
+    best: BestSet | None
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Numbers of the sets: 1 to m, after the best set, if any."""
+        return range(1 if self.best is None else BEST, self.sets + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +230,7 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
         sets=_whole(document["sets"]["m"]),
         rows=tuple(_whole(rows) for rows in document["sets"]["rows"]),
         persons=tuple(_whole(each) for each in document["sets"].get("persons", ())),
+        best=BestSet.from_json(document["sets"]["best"]) if "best" in document["sets"] else None,
         records=_records(document["sets"]["records"]),
         schema=_schema(method),
         totals=tuple(
@@ -251,7 +260,10 @@ def _measuring(document: Mapping[str, Any]) -> dict[str, Any]:
             **document["ledger"],
             **{name: used[name] for name in ("currency", "receipts", "head", "place")},
         },
-        "sets": {**document["sets"], **sets},
+        "sets": {
+            **{name: each for name, each in document["sets"].items() if name != "best"},
+            **sets,
+        },
     }
 
 

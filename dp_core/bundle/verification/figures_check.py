@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.accounts.plain_entries import result_hash
+from dp_core.bundle.best_set import set_words
 from dp_core.bundle.files.codebook import synthetic_path
 from dp_core.bundle.files.linked_sets import (
     LinkedSet,
@@ -276,8 +277,8 @@ def check_rules(
     if not rules:
         return "The schema states no rules between columns."
     wrong = []
-    for number in range(1, claims.sets + 1):
-        path = synthetic_path(number) if schema.linked is None else f"Set {number}"
+    for number in claims.numbers:
+        path = synthetic_path(number) if schema.linked is None else set_words(number).capitalize()
         try:
             data = None if schema.linked is None else read_linked_set(folder, schema, number)
             found = [

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dp_core.bundle.best_set import BEST, set_words
 from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, set_paths, synthetic_path
 from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_document
 from dp_core.bundle.files.linked_sets import read_linked_set
@@ -152,46 +153,57 @@ def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
     schema, sets, wrong = claims.schema, claims.sets, list[str]()
     if claims.reserve.body["sets"] != sets:
         wrong.append(f"{STATEMENT} states another number of sets than was reserved.")
-    stated = [claims.rows] if schema.linked is None else [claims.rows, claims.persons]
+    best = claims.best
+    rows, persons = list(claims.rows), list(claims.persons)
+    stated = [rows] if schema.linked is None else [rows, persons]
     for numbers, what in zip(stated, ("rows", "persons"), strict=False):
         if len(numbers) != sets:
             return (*wrong, f"{STATEMENT} does not state the number of {what} of every set.")
-    wanted = [set_paths(schema, number) for number in range(1, sets + 1)]
+    if best is not None:
+        if (best.persons is None) is not (schema.linked is None):
+            return (*wrong, f"{STATEMENT} does not state the number of persons of the best set.")
+        rows.insert(0, best.rows)
+        persons.insert(0, best.persons or 0)
+    wanted = {number: set_paths(schema, number) for number in claims.numbers}
     found = {path.relative_to(folder).as_posix() for path in (folder / "synthetic").rglob("*.*")}
-    if found != {path for paths in wanted for path in paths}:
+    if found != {path for paths in wanted.values() for path in paths}:
         wrong.append(f"The folder synthetic does not contain exactly the files of {sets} sets.")
         return tuple(wrong)
     described = _codebook_columns(folder)
     if described is None:
         wrong.append(f"{CODEBOOK} cannot be read as a codebook.")
-    for number, paths in enumerate(wanted, start=1):
+    for at, (number, paths) in enumerate(wanted.items()):
         try:
             shapes = _shapes(folder, schema, number)
         except BadInput as error:
             wrong.append(error.message)
             continue
-        for path, (rows, columns), numbers in zip(paths, shapes, stated, strict=True):
-            if rows != numbers[number - 1]:
+        for path, (count, columns), numbers in zip(paths, shapes, stated, strict=True):
+            if count != numbers[at]:
                 wrong.append(f"{path} has another number of rows than {STATEMENT} states.")
             if described is not None and columns != described.get(path):
                 wrong.append(f"{path} has other columns than {CODEBOOK} describes.")
     if not wrong:
-        if schema.calibration and len(claims.off) != sets:
+        off = {number: one for number, one in enumerate(claims.off, start=1)}
+        if best is not None and best.off is not None:
+            off[BEST] = best.off
+        if schema.calibration and {*off} != {*claims.numbers}:
             wrong.append(
                 f"{STATEMENT} does not state how the weights of every set were calibrated."
             )
-        wrong += misses(folder, schema, claims.off)
-        wrong += missed_totals(folder, schema, sets)
+        wrong += misses(folder, schema, off)
+        wrong += missed_totals(folder, schema, claims.numbers)
     if wrong:
         return tuple(wrong)
     if not sets:
         return "There are no sets, as described: the release has noisy tables only."
-    records, linked = f"{sum(claims.rows)} rows, as described", ""
+    records, linked = f"{sum(rows)} rows, as described", ""
     if schema.linked is not None:
-        records = f"{sum(claims.rows)} households and {sum(claims.persons)} persons, as described"
+        records = f"{sum(rows)} households and {sum(persons)} persons, as described"
         linked = "; every person is linked to a household"
     met = "; every set meets the public totals" if schema.totals else ""
-    return f"{plural(sets, 'synthetic set')} with {records}{linked}{met}."
+    made = f"{plural(sets, 'synthetic set')}{' and the best set' if best is not None else ''}"
+    return f"{made} with {records}{linked}{met}."
 
 
 def _shapes(folder: Path, schema: Schema, number: int) -> list[tuple[int, list[str]]]:
@@ -222,14 +234,14 @@ def _codebook_columns(folder: Path) -> dict[str, list[str]] | None:
         return None
 
 
-def misses(folder: Path, schema: Schema, stated: Sequence[float]) -> list[str]:
+def misses(folder: Path, schema: Schema, stated: Mapping[int, float]) -> list[str]:
     """Return a sentence for each set whose weights deviate more from the totals than stated."""
     weight = schema.weight
     if weight is None or not schema.calibration:
         return []
     names = {name for margin in schema.calibration for name in margin.columns}
     wrong = []
-    for number, largest in enumerate(stated, start=1):
+    for number, largest in stated.items():
         path, calibrator = synthetic_path(number), Calibrator(schema)
         try:
             for batch in read_parquet(folder / path, [weight.name, *sorted(names)]):
@@ -242,17 +254,17 @@ def misses(folder: Path, schema: Schema, stated: Sequence[float]) -> list[str]:
     return wrong
 
 
-def missed_totals(folder: Path, schema: Schema, sets: int) -> list[str]:
+def missed_totals(folder: Path, schema: Schema, numbers: Sequence[int]) -> list[str]:
     """Return a sentence for each set and column that does not meet its public totals.
 
     Args:
         folder: The bundle.
         schema: Its schema; of linked tables, households are counted.
-        sets: Number of its sets.
+        numbers: Numbers of its sets.
     """
     wrong: list[str] = []
     names = [each.column for each in schema.totals]
-    for number in range(1, sets + 1) if names else ():
+    for number in numbers if names else ():
         path = set_paths(schema, number)[0]
         found: dict[str, Counter[str]] = {name: Counter() for name in names}
         try:
@@ -292,23 +304,27 @@ def check_expectations(
     stated = json.loads((folder / EXPECTATIONS).read_bytes().decode("utf-8"))
     schema = claims.schema.coarse or claims.schema
     rules = rules_of(schema, sets=True)
-    failed = [list(map(int, one["not_met"])) for one in stated["sets"]]
-    if stated != expectations_document(schema, failed) or len(failed) != claims.sets:
+    failed = {
+        BEST if one["set"] == "best" else int(one["set"]): list(map(int, one["not_met"]))
+        for one in stated["sets"]
+    }
+    if stated != expectations_document(schema, failed) or [*failed] != [*claims.numbers]:
         return (f"{EXPECTATIONS} does not agree with the schema in the statement.",)
     wrong = []
     of_values = {at for at, rule in enumerate(rules) if rule.kind == "value"}
-    for number, numbers in enumerate(failed, start=1):
+    for number, numbers in failed.items():
+        name = set_words(number)
         if not set(numbers) <= set(range(len(rules))) or numbers != sorted(set(numbers)):
-            wrong.append(f"{EXPECTATIONS} names expectations of set {number} that do not exist.")
+            wrong.append(f"{EXPECTATIONS} names expectations of {name} that do not exist.")
             continue
         try:
             problems = _problems_of_set(folder, schema, number)
         except (OSError, pa.ArrowException, ValueError, KeyError, TypeError):
-            wrong.append(f"Set {number} cannot be compared with {EXPECTATIONS}.")
+            wrong.append(f"{name.capitalize()} cannot be compared with {EXPECTATIONS}.")
             continue
         found = {at for at in of_values if (rules[at].about, rules[at].problem) in problems}
         if found != set(numbers) & of_values:
-            wrong.append(f"{EXPECTATIONS} does not say which expectations set {number} meets.")
+            wrong.append(f"{EXPECTATIONS} does not say which expectations {name} meets.")
     if wrong:
         return tuple(wrong)
     own = sum(rule.kind != "value" for rule in rules)

@@ -51,7 +51,7 @@ _STATED: Mapping[str, frozenset[str]] = {
     "guarantee": frozenset({"neighbours", *UNIT_KEYS}),
     "method": frozenset({"plan", "plan_sha256", "schema"}),
     "ledger": frozenset({"id", "account", "receipts", "head", "place"}),
-    "sets": frozenset({"rows", "persons"}),
+    "sets": frozenset({"rows", "persons", "best"}),
 }
 """Keys of each section that `_remade` does not always yield; other checks compare them."""
 _WHOLE = frozenset(

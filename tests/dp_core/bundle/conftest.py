@@ -16,6 +16,7 @@ import pytest
 from dp_core.accounts.ledger_position import Place, Total
 from dp_core.accounts.plain_entries import result_hash
 from dp_core.accounts.requested import Privacy
+from dp_core.bundle.files.codebook import set_name
 from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
@@ -283,13 +284,13 @@ def tabulate(data: Dataset, clique: Clique) -> np.ndarray:
 def write(
     folder: Path, published: Published, data: tuple[Dataset, ...], scratch: Path, **options: Any
 ) -> Path:
-    """Write the release's bundle and return its folder."""
-    files = []
-    for number, codes in enumerate(data, start=1):
-        path = scratch / f"set-{number}.parquet"
+    """Write the release's bundle and return its folder; the best set has the records of set 1."""
+    files = {}
+    for number in published.numbers:
+        codes = data[max(number - 1, 0)]
+        path = files[number] = scratch / f"{set_name(number)}.parquet"
         rng = np.random.default_rng(number)
         write_synthetic(path, [decode(published.schema, codes, rng=rng)])
-        files.append(path)
     tallies = tallied(published, data)
     return write_bundle(folder, published, synthetic=files, tallies=tallies, **options)
 

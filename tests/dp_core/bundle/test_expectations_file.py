@@ -14,7 +14,7 @@ from tests.dp_core.bundle.forgery import failed, reseal, statement_of
 @pytest.fixture
 def bundle(tmp_path):
     published, data = make_published()
-    published = replace(published, not_met=((),) * published.sets)
+    published = replace(published, not_met=dict.fromkeys(published.numbers, ()))
     return write(tmp_path / "out", published, data, tmp_path / "scratch")
 
 
@@ -71,5 +71,5 @@ def test_a_changed_file_is_found_though_every_checksum_fits(bundle, change):
 
 def test_what_the_sets_do_not_meet_is_said():
     schema = make_published()[0].schema
-    words = expectations_in_words(schema, [(), (0,)])
+    words = expectations_in_words(schema, {1: (), 2: (0,)})
     assert words.endswith("set 2 does not meet expect_column_values_to_be_in_set.")

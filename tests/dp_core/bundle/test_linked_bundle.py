@@ -158,7 +158,8 @@ def test_the_statement_lists_both_tables_of_every_set(bundle):
 
 def test_the_codebook_has_primary_keys_and_the_foreign_key(bundle):
     package = json.loads((bundle / "datapackage.json").read_text())
-    homes, people = package["resources"][:2]
+    best, homes, people = (package["resources"][at] for at in (0, 2, 3))
+    assert best["path"] == "synthetic/best/homes.parquet"
     assert homes["schema"]["primaryKey"] == "home"
     assert people["schema"]["primaryKey"] == ["home_id", "nr"]
     assert people["schema"]["foreignKeys"] == [

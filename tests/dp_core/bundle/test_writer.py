@@ -22,7 +22,7 @@ def parts(release, bundle):
     published, data = release
     return {
         "published": published,
-        "synthetic": sorted((bundle / "synthetic").iterdir()),
+        "synthetic": dict(enumerate(sorted((bundle / "synthetic").iterdir()), start=1)),
         "tallies": tallied(published, data),
     }
 
@@ -168,21 +168,23 @@ def test_a_look_at_the_place_leaves_nothing_nor_does_one_that_was_killed(tmp_pat
 
 
 def test_a_synthetic_set_that_has_gone_is_a_failed_stage(tmp_path, parts):
-    gone = [parts["synthetic"][0], tmp_path / "gone.parquet"]
-    with pytest.raises(StageFailed, match="Synthetic set 2 is missing"):
+    gone = {**parts["synthetic"], 2: tmp_path / "gone.parquet"}
+    with pytest.raises(StageFailed, match=r"synthetic/set-2\.parquet is missing"):
         write_bundle(tmp_path / "out", **{**parts, "synthetic": gone})
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_sources_stay_where_they_are(tmp_path, parts):
-    sources = [shutil.copy(path, tmp_path) for path in parts["synthetic"]]
-    paths = [type(tmp_path)(path) for path in sources]
+    paths = {
+        number: type(tmp_path)(shutil.copy(path, tmp_path))
+        for number, path in parts["synthetic"].items()
+    }
     folder = write_bundle(tmp_path / "out", **{**parts, "synthetic": paths})
-    paths[0].write_bytes(b"changed afterwards")
+    paths[1].write_bytes(b"changed afterwards")
 
     assert verify(folder).passed
 
 
 def test_a_number_of_sets_that_does_not_fit_is_refused(tmp_path, parts):
     with pytest.raises(ValueError, match="2 sets"):
-        write_bundle(tmp_path / "out", **{**parts, "synthetic": parts["synthetic"][:1]})
+        write_bundle(tmp_path / "out", **{**parts, "synthetic": {1: parts["synthetic"][1]}})
