@@ -139,13 +139,13 @@ class Coding:
     def __enter__(self) -> Coding:
         folder, who = self._folder, identifying(self._person or "")
         if folder is None:
-            self.notes = UnitNotes(self._unit, None, who)
+            self.notes = UnitNotes(self._unit, (), None, who)
             if self._person:
                 self._limit = RowLimit(None, self._unit.most)
             return self
         self._writer = self._begun(folder)
         if not self._person:
-            self.notes = UnitNotes(self._unit, folder, who)
+            self.notes = UnitNotes(self._unit, self._rules.columns, folder, who)
             return self
         for left in [*folder.glob("persons-*"), *folder.glob("everything-*")]:
             shutil.rmtree(left, ignore_errors=True)
@@ -154,7 +154,7 @@ class Coding:
         everything = folder / f"everything-{token}"
         self._ends.callback(shutil.rmtree, everything, ignore_errors=True)
         self._writer = self._begun(everything)
-        self.notes = UnitNotes(self._unit, everything, who)
+        self.notes = UnitNotes(self._unit, self._rules.columns, everything, who)
         self._limit = self._ends.enter_context(
             RowLimit(folder / f"persons-{token}", self._unit.most)
         )
@@ -180,6 +180,7 @@ class Coding:
             SchemaViolation: if a row has no identifier of its person.
         """
         codes = [column.codes for column in encoded]
+        self.notes.require_coded(records, codes)
         for column, result in zip(self._rules.columns, encoded, strict=True):
             if result.bad is not None:
                 _count(self._misfits, column.name, int(result.bad.sum()))

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from dp_core.confidential.source_files import check_columns, damaged
 from dp_core.errors import BadInput
-from dp_core.kernel.coding.raw_rows import UnitNotes, csv_rows, open_text
+from dp_core.kernel.coding.raw_rows import UnitNotes, open_text
 
 
 class _RowOverLines(ValueError):
@@ -94,14 +94,14 @@ def check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bo
 
 
 def csv_batches(
-    path: Path, columns: Sequence[str], notes: UnitNotes | None = None
+    path: Path, columns: Sequence[str], notes: UnitNotes
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yield columns of a CSV file as text, some rows at a time, and the bytes read so far.
 
     Args:
         path: The file, compressed if its name ends with `.gz`.
         columns: The wanted columns, in order.
-        notes: Where the kernel notes the units of the rows; None (the default) for public rows.
+        notes: Where the kernel notes the units of the rows.
 
     Raises:
         BadInput: after the last row, if a row was longer than its line.
@@ -115,7 +115,7 @@ def csv_batches(
         text = pa.CompressedInputStream(raw, "gzip") if compressed else raw
         lines = _CountedLines(text, empty_lines=empty_lines)
         stream = pa.PythonFile(lines, mode="r")
-        for block in csv_rows(path, stream, columns, notes, empty_lines=empty_lines):
+        for block in notes.csv_rows(path, stream, columns, empty_lines=empty_lines):
             rows += block.num_rows
             yield block, min(raw.tell(), raw.size())
     # privacy: each row is a function of its own line.

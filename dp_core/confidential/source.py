@@ -22,7 +22,8 @@ from dp_core.confidential.row_digest import RowDigest
 from dp_core.confidential.source_files import check_parquet, damaged, footer
 from dp_core.confidential.sources.common_types import in_common_type
 from dp_core.errors import BadInput, DataRefused
-from dp_core.kernel.coding.raw_rows import UnitNotes, parquet_rows
+from dp_core.kernel.coding.raw_rows import UnitNotes
+from dp_core.kernel.document import A_ROW
 
 DIGEST_BLOCK_BYTES = 1 << 20
 """Bytes that are read at a time for the digest."""
@@ -112,7 +113,8 @@ class Source:
             StageFailed: if a column is not once in a file's header, or a file was noted before.
         """
         self.assert_unchanged()
-        yield from self._csv_batches(notes) if self.kind == "csv" else self._parquet_batches(notes)
+        noted = notes or UnitNotes(A_ROW, (), None, "")
+        yield from self._csv_batches(noted) if self.kind == "csv" else self._parquet_batches(noted)
         self.assert_unchanged()
 
     def digests(self, key: bytes) -> Digests:
@@ -163,19 +165,19 @@ class Source:
                     row="data-being-written",
                 )
 
-    def _parquet_batches(self, notes: UnitNotes | None) -> Iterator[Batch]:
+    def _parquet_batches(self, notes: UnitNotes) -> Iterator[Batch]:
         total = sum(footer(path).num_rows for path in self.files)
         before = rows = 0
         for path in self.files:
             try:
-                for group, found in parquet_rows(path, self.columns, in_common_type, notes):
+                for group, found in notes.parquet_rows(path, self.columns, in_common_type):
                     rows += found.num_rows
                     yield Batch(before + group, found, rows / total)
             except (pa.ArrowException, OSError) as error:
                 damaged(path, error)
             before += footer(path).num_row_groups
 
-    def _csv_batches(self, notes: UnitNotes | None) -> Iterator[Batch]:
+    def _csv_batches(self, notes: UnitNotes) -> Iterator[Batch]:
         total = sum(stamp.size for stamp in self._stamps.values())
         before = 0
         for partition, path in enumerate(self.files):

@@ -43,7 +43,6 @@ from sqlalchemy.types import TypeEngine
 from dp_core.confidential.source import RowSource
 from dp_core.confidential.source_files import check_columns
 from dp_core.errors import BadInput, DataRefused, SchemaViolation, StageFailed
-from dp_core.kernel.coding.raw_rows import require_columns
 from dp_core.plan.data_location import DatabaseTable
 from tasks.inputs.database_connection import reading
 from tasks.inputs.snapshot import new_snapshot, open_snapshot
@@ -140,7 +139,6 @@ def _take(
     )
     # privacy: a snapshot holds each column under the name by which the database returned it.
     header = [each[0] for each in rows.cursor.description]
-    require_columns(header, columns)
     places = [header.index(name) for name in columns]
     with contextlib.closing(rows), new_snapshot(folder, place, schema, untyped) as snapshot:
         for chunk in rows.partitions(CHUNK_ROWS):

@@ -122,7 +122,7 @@ def validate(
             looked = pool.map(_look, profile.profilers, partition, found, coded)
             encoded = {name: its for name, its in zip(names, looked, strict=True)}
             if unit.column is not None:
-                noted = notes or UnitNotes(unit, None, identifying(unit.column))
+                noted = notes or UnitNotes(unit, (), None, identifying(unit.column))
                 nobody += noted.of(batch.records)[0].without
             if coding is not None and not nobody:
                 coding.add(batch.records, [encoded[name] for name in by.domain.columns])

@@ -114,9 +114,11 @@ def household_notes(rules: FileRules, folder: Path) -> tuple[UnitNotes, UnitNote
     linked = rules.linked
     assert linked is not None
     what = f"Column {linked.key!r} of the table {linked.households} is a key and"
-    homes = UnitNotes(rules.unit, folder, what)
+    columns = [rules.column(name) for name in linked.household_columns]
+    homes = UnitNotes(rules.unit, columns, folder, what)
     what = f"Column {linked.link!r} of the table {linked.persons} is a key and"
-    return homes, UnitNotes(rules.unit, folder, what, "link", homes.key)
+    columns = [rules.column(name) for name in linked.person_columns]
+    return homes, UnitNotes(rules.unit, columns, folder, what, "link", homes.key)
 
 
 class _Columns:
@@ -161,6 +163,8 @@ class _Columns:
                 self._codes[name].append(np.ascontiguousarray(encoded.codes))
                 if name in self._check.columns:
                     self._units.setdefault(name, []).append(self._check.units_of(name, values))
+            if notes is not None:
+                notes.require_coded(batch.records, [found[-1] for found in self._codes.values()])
             if misfits:
                 said = ", ".join(repr(name) for name in list(misfits)[:SHOWN])
                 raise SchemaViolation(

@@ -80,7 +80,7 @@ def checked_rows(folder: Path, document: Mapping[str, Any]) -> StoredRows:
     import pyarrow as pa  # which no plan loads
 
     from dp_core.kernel.coding.coding_rule import coding_rule
-    from dp_core.kernel.coding.raw_rows import Role, noted_units
+    from dp_core.kernel.coding.raw_rows import Role, notes_file
 
     unit = protected_unit(document["unit"])
     codes = {each["name"]: coding_rule(each).codes for each in document["columns"]}
@@ -90,7 +90,7 @@ def checked_rows(folder: Path, document: Mapping[str, Any]) -> StoredRows:
     roles: Sequence[Role] = ("identified_by", "link") if unit.link else ("identified_by",)
     files = []
     try:
-        read = [noted_units(folder, unit, role) for role in roles]
+        read = [np.fromfile(folder / notes_file(unit, role), np.uint64) for role in roles]
         for path in sorted(folder.glob("chunk-*.arrow")):
             batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
             if [(one.name, one.type.to_pandas_dtype()) for one in batch.schema] != columns:

@@ -109,14 +109,14 @@ def test_two_attempts_at_once_do_not_share_their_rows(tmp_path):
         found = zip(encoders, schema.domain.columns, strict=True)
         coding.add(batch.records, [e.encode(batch.records.column(name)) for e, name in found])
 
-    first, *others = source.batches()
     with Coding(schema, tmp_path / "codes") as late, suppress(FileNotFoundError):
-        add(late, first)
+        again = source.batches(late.notes)
+        add(late, next(again))
         with Coding(schema, tmp_path / "codes") as coding:
-            for batch in (first, *others):
+            for batch in source.batches(coding.notes):
                 add(coding, batch)
-                with suppress(FileNotFoundError):  # its folder is gone, and it stops there
-                    add(late, batch)
+                with suppress(FileNotFoundError, StopIteration):  # its folder is gone: it stops
+                    add(late, next(again))
             coding.finish()
     assert stored(CodeStore(tmp_path / "codes", schema.domain)) == alone
 

@@ -86,10 +86,12 @@ def store(folder, persons, chunk_rows=50):
 def read(folder, stated, whose, role="identified_by"):
     """Note the raw rows as the kernel's readers do; return the document."""
     unit = protected_unit(stated["unit"])
-    notes = UnitNotes(unit, folder, "A column", role, b"k")
-    texts = pa.array(list(map(str, whose)))
-    notes.add(pa.record_batch({"id": texts.slice(0, 3), "i": texts.slice(0, 3)}))
-    notes.add(pa.record_batch({"id": texts.slice(3), "i": texts.slice(3)}))
+    notes = UnitNotes(unit, (), folder, "A column", role, b"k")
+    path = folder / "raw.csv"
+    path.write_text("i,id\n" + "".join(f"{one},{one}\n" for one in whose))
+    with path.open("rb") as stream:
+        for rows in notes.csv_rows(path, stream, ["id", "i"]):
+            notes.require_coded(rows, [])
     notes.finish(folder)
     return stated
 
