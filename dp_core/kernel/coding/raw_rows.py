@@ -7,6 +7,9 @@ never stored. `counting.stored_rows` holds the finished code store against these
 
 Privacy:
     The notes are made of the raw column that the document names, whatever becomes of the rows.
+
+    *What is not found.* Codes of another column that has the same ones in the first rows of every
+    file. A snapshot of a database, which is made outside the kernel, with another column's values.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ Privacy:
     *What is not found.* A table that counts a row twice and another one never, and has the right
     margins all the same. Of privately chosen or coarser codes only the number of rows is compared,
     because they are made outside the kernel. A unit whose rows stand under several identifiers is
-    several units. Rows of one unit that are stored in place of those of others, with their hashes,
-    count as theirs; if the unit is a row, a row that is coded in place of another one counts as the
-    other. A record of a panel that was made of rows of two persons bears the hash of one.
+    several units. Rows that are stored in place of another unit's, with its hash, count as that
+    unit's: so do the values of a member in pair rows of another household, or of another person in
+    a record of a panel. If the unit is a row, a row that is coded in place of another counts as it.
 """
 
 from __future__ import annotations
