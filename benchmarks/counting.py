@@ -38,7 +38,8 @@ import numpy as np
 from common import MIXED_SIZES
 from numpy.typing import NDArray
 
-from dp_core.kernel.counting.sparse_cells import count_keys, pack
+from dp_core.kernel.counting.sparse_cells import pack
+from dp_core.tables.cell_keys import count_keys
 from dp_core.tables.table_plan import count_codes, plan_tables
 
 SIZES = {

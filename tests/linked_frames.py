@@ -7,8 +7,8 @@ import pyarrow as pa
 from dp_core.confidential.linked.linked_source import LinkedSource, read_households
 from dp_core.confidential.sources.frame_source import frame_source
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.schema.definition import Schema
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 
 
 def household_codes(schema: Schema, *tables: pa.Table) -> HouseholdRows:

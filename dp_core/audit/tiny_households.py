@@ -16,7 +16,6 @@ from dp_core.confidential.sources.frame_source import frame_source
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import pair_rows
 from dp_core.kernel.document import ProtectedUnit
 from dp_core.kernel.privacy import Relation
@@ -26,6 +25,7 @@ from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.rules.file_rules import file_rules
 from dp_core.schema.structure.households_with_members import domain_with_members
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from dp_core.tables.linked_records import from_pair_rows
 
 HOME_COLUMNS = ("tenure", "income")

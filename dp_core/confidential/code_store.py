@@ -247,6 +247,7 @@ class StoreWriter:
         for old in [
             self.folder / MANIFEST,
             *self.folder.glob("chunk-*"),
+            *self.folder.glob("*.units"),
             *self.folder.glob("*.tmp"),
         ]:
             old.unlink(missing_ok=True)

@@ -16,22 +16,20 @@ from numpy.typing import NDArray
 from dp_core.confidential.between_columns import DependencyCheck, RuleCheck
 from dp_core.confidential.code_store import CodeStore, StoreWriter
 from dp_core.confidential.encoding import settle_zeros
-from dp_core.confidential.linked.linked_source import LinkedSource, read_households
+from dp_core.confidential.linked.linked_source import LinkedSource, household_notes, read_households
 from dp_core.confidential.person_rows import RowLimit, identifying, without_identifier
 from dp_core.confidential.source import Source
 from dp_core.errors import SchemaViolation
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.coding.encoder import Encoded, RuleEncoder
-from dp_core.kernel.coding.unit_hashes import identifiers
+from dp_core.kernel.coding.raw_rows import UnitNotes
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.household_rows import pair_row_pieces, to_pair_rows
 from dp_core.kernel.counting.processors import threads
 from dp_core.schema.rules.file_rules import FileRules, Rules, file_rules
+from dp_core.tables.household_rows import pair_row_pieces, to_pair_rows
 
 SHOWN_RULES = 5
 """Number of columns or rules that a message names."""
-KEY_BYTES = 32
-"""Bytes of the key of a store's hashes of units, which nothing keeps."""
 _LINKED = 0.6
 """Part of the work, roughly, after two linked tables are read and linked."""
 
@@ -68,9 +66,11 @@ def write_codes(
     told, rules = progress or (lambda _: None), file_rules(schema)
     if isinstance(source, LinkedSource):
         assert rules.linked is not None
-        key = secrets.token_bytes(KEY_BYTES)
-        rows = read_households(rules, source, lambda done: told(_LINKED * done), key)
         with StoreWriter(folder, rules.domain, document=rules.hash, units=True) as store:
+            notes = household_notes(rules, folder)
+            rows = read_households(rules, source, lambda done: told(_LINKED * done), notes)
+            for each in notes:
+                each.finish(folder)
             for piece, units, done in pair_row_pieces(rules.linked, rules.domain, rows):
                 store.append([*piece.codes, units])
                 told(_LINKED + (1 - _LINKED) * done)
@@ -100,7 +100,7 @@ def _add_all(
     """Add all rows, or raise that some do not fit."""
     encoders = [RuleEncoder(column) for column in rules.columns]
     with ThreadPoolExecutor(threads()) as pool:
-        for batch in source.batches():
+        for batch in source.batches(coding.notes):
             found = [batch.records.column(name) for name in rules.domain.columns]
             # Arrow and NumPy release the interpreter lock in their long loops, so threads help.
             coding.add(batch.records, list(pool.map(RuleEncoder.encode, encoders, found)))
@@ -117,12 +117,16 @@ class Coding:
     Args:
         schema: Rules of the data: those of the release's document, or a schema that is compiled.
         folder: Folder of the store; None to keep the codes in memory.
+
+    Attributes:
+        notes: Where the kernel notes the units of the rows that it reads, within the block.
     """
+
+    notes: UnitNotes
 
     def __init__(self, schema: Rules, folder: Path | None) -> None:
         self._rules, self._folder = file_rules(schema), folder
         self._unit, self._person = self._rules.unit, self._rules.unit.column
-        self._key = secrets.token_bytes(KEY_BYTES)
         self._dependencies = DependencyCheck(self._rules)
         self._compared = RuleCheck(self._rules)
         self._misfits: dict[str, int] = {}
@@ -133,13 +137,15 @@ class Coding:
         self._limit: RowLimit | None = None
 
     def __enter__(self) -> Coding:
-        folder = self._folder
+        folder, who = self._folder, identifying(self._person or "")
         if folder is None:
+            self.notes = UnitNotes(self._unit, (), None, who)
             if self._person:
                 self._limit = RowLimit(None, self._unit.most)
             return self
         self._writer = self._begun(folder)
         if not self._person:
+            self.notes = UnitNotes(self._unit, self._rules.columns, folder, who)
             return self
         for left in [*folder.glob("persons-*"), *folder.glob("everything-*")]:
             shutil.rmtree(left, ignore_errors=True)
@@ -148,6 +154,7 @@ class Coding:
         everything = folder / f"everything-{token}"
         self._ends.callback(shutil.rmtree, everything, ignore_errors=True)
         self._writer = self._begun(everything)
+        self.notes = UnitNotes(self._unit, self._rules.columns, everything, who)
         self._limit = self._ends.enter_context(
             RowLimit(folder / f"persons-{token}", self._unit.most)
         )
@@ -173,6 +180,7 @@ class Coding:
             SchemaViolation: if a row has no identifier of its person.
         """
         codes = [column.codes for column in encoded]
+        self.notes.require_coded(records, codes)
         for column, result in zip(self._rules.columns, encoded, strict=True):
             if result.bad is not None:
                 _count(self._misfits, column.name, int(result.bad.sum()))
@@ -196,12 +204,11 @@ class Coding:
         """Add rows to the limit of a person's rows; return the hashes of their units to store."""
         if self._limit is None or self._person is None:
             return ()
-        column, missing = records.column(self._person), self._unit.missing_values
-        found = identifiers(identifying(self._person), column, missing)
-        if found.without:
+        whose, units = self.notes.of(records)
+        if whose.without:
             raise SchemaViolation(without_identifier(self._person))
-        self._limit.add(found.hashes(2), codes)
-        return (found.hashes(1, self._key)[:, 0],)
+        self._limit.add(whose.hashes(2), codes)
+        return (units,)
 
     @property
     def between(self) -> dict[str, int]:
@@ -235,6 +242,7 @@ class Coding:
         if self._limit is not None:
             everything = CodeStore(self._writer.folder, self._rules.domain, self._rules.hash)
             _keep(everything, self._limit, self._folder)
+        self.notes.finish(self._folder)
 
 
 def _keep(everything: CodeStore, limit: RowLimit, folder: Path) -> None:

@@ -9,24 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import gzip
 import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn, TextIO, cast
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pv
 
 from dp_core.confidential.source_files import check_columns, damaged
 from dp_core.errors import BadInput
-
-BLOCK_BYTES = 2 << 20
-"""Bytes of a block, in which a row must fit; a few blocks are in memory at a time."""
-
-TEXT = pa.dictionary(pa.int32(), pa.string())
+from dp_core.kernel.coding.raw_rows import UnitNotes, open_text
 
 
 class _RowOverLines(ValueError):
@@ -99,42 +93,31 @@ def check_csv(path: Path, columns: Sequence[str], ignore: Collection[str]) -> bo
     return bool(rows)
 
 
-def csv_blocks(path: Path, raw: pa.OSFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the wanted columns of a CSV file as text, some rows at a time.
+def csv_batches(
+    path: Path, columns: Sequence[str], notes: UnitNotes
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Yield columns of a CSV file as text, some rows at a time, and the bytes read so far.
 
     Args:
         path: The file, compressed if its name ends with `.gz`.
-        raw: The open file; its position says how much is read.
         columns: The wanted columns, in order.
+        notes: Where the kernel notes the units of the rows.
 
     Raises:
         BadInput: after the last row, if a row was longer than its line.
         pyarrow.ArrowException: if the file is damaged, ragged or not UTF-8; see `bad_csv`.
     """
-    compressed = path.name.lower().endswith(".gz")
     # In a file of one column an empty line is a record with an empty text.
     empty_lines = len(columns) == 1 and len(_header_and_rows(path, 0)[0]) == 1
-    lines = _CountedLines(
-        pa.CompressedInputStream(raw, "gzip") if compressed else raw, empty_lines=empty_lines
-    )
     rows = 0
-    with pv.open_csv(
-        pa.PythonFile(lines, mode="r"),
-        read_options=pv.ReadOptions(block_size=BLOCK_BYTES),
-        # Rows over several lines are parsed, and then refused: without `newlines_in_values` it
-        # depends on the blocks what becomes of them.
-        parse_options=pv.ParseOptions(newlines_in_values=True, ignore_empty_lines=not empty_lines),
-        convert_options=pv.ConvertOptions(
-            # Declared for every column, so that the reader infers nothing from the first block.
-            column_types=dict.fromkeys(columns, TEXT),
-            include_columns=list(columns),
-            null_values=[],
-            strings_can_be_null=False,
-        ),
-    ) as reader:
-        for block in reader:
+    with pa.OSFile(str(path)) as raw:
+        compressed = path.name.lower().endswith(".gz")
+        text = pa.CompressedInputStream(raw, "gzip") if compressed else raw
+        lines = _CountedLines(text, empty_lines=empty_lines)
+        stream = pa.PythonFile(lines, mode="r")
+        for block in notes.csv_rows(path, stream, columns, empty_lines=empty_lines):
             rows += block.num_rows
-            yield block
+            yield block, min(raw.tell(), raw.size())
     # privacy: each row is a function of its own line.
     if lines.lines != rows + 1:
         bad_csv(path, _RowOverLines(f"Line {_first_long_row(path)} goes on in the next line."))
@@ -143,13 +126,6 @@ def csv_blocks(path: Path, raw: pa.OSFile, columns: Sequence[str]) -> Iterator[p
 def count_csv_rows(path: Path, most: int) -> int:
     """Return the number of rows of a CSV file, `most` at the most."""
     return _header_and_rows(path, most)[1]
-
-
-def open_text(path: Path) -> TextIO:
-    """Open a CSV file, compressed or not, for the csv module."""
-    opener = gzip.open if path.name.lower().endswith(".gz") else open
-    # `utf-8-sig` drops the byte order mark that spreadsheets write.
-    return cast(TextIO, opener(path, "rt", encoding="utf-8-sig", newline=""))
 
 
 def bad_csv(path: Path, error: Exception) -> NoReturn:

@@ -11,7 +11,8 @@ from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.counting.sparse_cells import count_keys, pack, unpack
+from dp_core.kernel.counting.sparse_cells import pack
+from dp_core.tables.cell_keys import count_keys, unpack
 from dp_core.tables.table_plan import count_codes
 
 CACHED_BYTES = 1 << 28

@@ -15,17 +15,16 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from dp_core.confidential.csv_files import bad_csv, check_csv, count_csv_rows, csv_blocks
+from dp_core.confidential.csv_files import bad_csv, check_csv, count_csv_rows, csv_batches
 from dp_core.confidential.data_files import Kind, find_data_files
 from dp_core.confidential.row_digest import RowDigest
-from dp_core.confidential.source_files import check_parquet, damaged, footer, is_text
-from dp_core.confidential.sources.common_types import with_common_types
+from dp_core.confidential.source_files import check_parquet, damaged, footer
+from dp_core.confidential.sources.common_types import in_common_type
 from dp_core.errors import BadInput, DataRefused
+from dp_core.kernel.coding.raw_rows import UnitNotes
+from dp_core.kernel.document import A_ROW
 
-BATCH_ROWS = 1 << 18
-"""Most rows of a batch; with 20 text columns it takes some tens of megabytes."""
 DIGEST_BLOCK_BYTES = 1 << 20
 """Bytes that are read at a time for the digest."""
 PART_ROWS = 100
@@ -102,14 +101,20 @@ class Source:
     def __repr__(self) -> str:
         return f"Source({len(self.files)} {self.kind} file(s))"
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self, notes: UnitNotes | None = None) -> Iterator[Batch]:
         """Yield all rows, in the order of the files, at most `BATCH_ROWS` at a time.
+
+        Args:
+            notes: Where the kernel notes the units of the rows; None (the default) if no code store
+                is made of them.
 
         Raises:
             BadInput: if a file is damaged, ragged, not UTF-8, or has changed since it was opened.
+            StageFailed: if a column is not once in a file's header, or a file was noted before.
         """
         self.assert_unchanged()
-        yield from self._csv_batches() if self.kind == "csv" else self._parquet_batches()
+        noted = notes or UnitNotes(A_ROW, (), None, "")
+        yield from self._csv_batches(noted) if self.kind == "csv" else self._parquet_batches(noted)
         self.assert_unchanged()
 
     def digests(self, key: bytes) -> Digests:
@@ -160,46 +165,25 @@ class Source:
                     row="data-being-written",
                 )
 
-    def _parquet_batches(self) -> Iterator[Batch]:
+    def _parquet_batches(self, notes: UnitNotes) -> Iterator[Batch]:
         total = sum(footer(path).num_rows for path in self.files)
-        partition = rows = 0
+        before = rows = 0
         for path in self.files:
             try:
-                texts = [
-                    field.name
-                    for field in pq.read_schema(path)
-                    if field.name in self.columns and is_text(field.type)
-                ]
-                # A stream of pages, not whole column chunks: memory stays flat however large a
-                # row group is. Text columns come dictionary-encoded, as they are in the file.
-                with pq.ParquetFile(
-                    path,
-                    read_dictionary=texts,
-                    buffer_size=1 << 18,
-                    pre_buffer=False,
-                    coerce_int96_timestamp_unit="us",  # nanoseconds wrap around in 2262
-                ) as file:
-                    for group in range(file.metadata.num_row_groups):
-                        for records in file.iter_batches(
-                            batch_size=BATCH_ROWS, row_groups=[group], columns=list(self.columns)
-                        ):
-                            rows += records.num_rows
-                            chosen = with_common_types(records.select(list(self.columns)))
-                            yield Batch(partition, chosen, rows / total)
-                        partition += 1
+                for group, found in notes.parquet_rows(path, self.columns, in_common_type):
+                    rows += found.num_rows
+                    yield Batch(before + group, found, rows / total)
             except (pa.ArrowException, OSError) as error:
                 damaged(path, error)
+            before += footer(path).num_row_groups
 
-    def _csv_batches(self) -> Iterator[Batch]:
+    def _csv_batches(self, notes: UnitNotes) -> Iterator[Batch]:
         total = sum(stamp.size for stamp in self._stamps.values())
         before = 0
         for partition, path in enumerate(self.files):
             try:
-                with pa.OSFile(str(path)) as raw:
-                    for block in csv_blocks(path, raw, self.columns):
-                        done = (before + min(raw.tell(), raw.size())) / total
-                        for start in range(0, block.num_rows, BATCH_ROWS):
-                            yield Batch(partition, block.slice(start, BATCH_ROWS), done)
+                for found, read in csv_batches(path, self.columns, notes):
+                    yield Batch(partition, found, (before + read) / total)
             except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
                 bad_csv(path, error)
             before += self._stamps[path].size
@@ -249,8 +233,8 @@ class MemorySource(RowSource):
         self._types = pa.schema([types.field(name) for name in columns])
         self._batches = batches
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield all rows; one batch if there are none."""
+    def batches(self, _notes: UnitNotes | None = None) -> Iterator[Batch]:
+        """Yield all rows, which are public, so nothing is noted; one batch if there are none."""
         records = None
         for records in self._batches():
             yield Batch(0, records.select(list(self.columns)), 0.0)

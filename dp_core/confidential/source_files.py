@@ -114,11 +114,6 @@ def _names(names: Sequence[str], *, all_of_them: bool = False) -> str:
     return f"column{'s' if len(names) > 1 else ''} {text}{more}"
 
 
-def is_text(kind: pa.DataType) -> bool:
-    """Return whether a Parquet column is stored as text that can be read dictionary-encoded."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
 def footer(path: Path) -> pq.FileMetaData:
     """Return a Parquet file's footer."""
     try:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dp_core.confidential.encoding import Encoder
@@ -99,8 +100,8 @@ class Tally:
         """Count a batch of raw values; return their codes."""
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
-        texts = self.encoder.reader.rewritten(values)
-        if texts is None:
+        texts = self._rewritten(values)
+        if not texts.is_valid().true_count:
             return self._add(values)
         if pa.types.is_dictionary(values.type):  # which would keep these texts
             values = values.cast(values.type.value_type)
@@ -138,6 +139,14 @@ class Tally:
         codes = encoded.codes if encoded.bad is None else encoded.codes[~encoded.bad]
         self.codes += np.bincount(codes, minlength=self.column.size)
         return encoded
+
+    def _rewritten(self, values: pa.Array) -> pa.Array:
+        """Return the texts, else null, of values for which a column of levels is refused."""
+        reader = self.encoder.reader
+        if reader.levels is None:
+            return pa.nulls(len(values), pa.string())
+        texts = reader.texts(values)
+        return pc.if_else(reader.levels.rewritten(texts), texts, None)
 
     def has_refused_values(self) -> bool:
         """Return whether a release refuses a value of the column; a missing one does not count."""

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from dp_core.confidential.data_files import Kind, kind_of, matching_files
-from dp_core.confidential.source import BATCH_ROWS, MemorySource, Source
+from dp_core.confidential.source import MemorySource, Source
 from dp_core.errors import BadInput
 from dp_core.inspection.file_content import encoding_finding, wrong_encoding
 from dp_core.inspection.findings import Finding
@@ -23,6 +23,7 @@ from dp_core.inspection.header_check import (
     readable_or_refused,
     typed_header,
 )
+from dp_core.kernel.coding.raw_rows import BATCH_ROWS
 from dp_core.schema.definition import Schema
 
 

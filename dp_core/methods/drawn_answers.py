@@ -16,13 +16,13 @@ from dp_core.kernel.codes import Codes
 from dp_core.kernel.cost.sensitivity import count_l1
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.counting.sparse_cells import unpack
 from dp_core.kernel.extensions.cell_draws import CellDraws
 from dp_core.kernel.extensions.column_draws import ColumnDraws, differing_draws
 from dp_core.kernel.extensions.thresholds import ThresholdTable
 from dp_core.kernel.privacy import Stage
 from dp_core.kernel.step_names import step_name, table_step
 from dp_core.methods.drawn_events import draws_event, threshold_event, urn_event
+from dp_core.tables.cell_keys import unpack
 
 
 def threshold_table(

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from dp_core.bundle.reading import Bundle, read_bundle
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.bundle.statement.sections import protected_by, source_in_words
-from dp_core.confidential.csv_files import open_text
 from dp_core.confidential.data_files import kind_of
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.source import Source, open_source
 from dp_core.confidential.sources.frame_source import frame_table, open_frame
 from dp_core.errors import BadInput
 from dp_core.kernel.canonical import digest
+from dp_core.kernel.coding.raw_rows import open_text
 from dp_core.kernel.coding.stored_texts import canonical_texts
 from dp_core.methods.prior import Codes, PublicPrior, as_codes
 from dp_core.schema.definition import Column, Schema

@@ -2,5 +2,6 @@
 
 Imports the kernel only. `table_plan` chooses which tables are counted, and `coarse_counter` counts
 coarse codes with a counter of finer ones. `cliques` are what methods choose among, and
-`linked_records` finds households again in pair rows.
+`cell_keys` counts equal keys of cells. `household_rows` makes pair rows of households, and
+`linked_records` finds households in them again.
 """

@@ -12,7 +12,8 @@ from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Counter, Marginal
-from dp_core.kernel.counting.sparse_cells import count_keys, pack, unpack
+from dp_core.kernel.counting.sparse_cells import pack
+from dp_core.tables.cell_keys import count_keys, unpack
 
 
 class Recoding:

@@ -5,13 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.household_rows import (
-    HouseholdRows,
-    pair_counts,
-    places_within,
-    to_pair_rows,
-)
 from dp_core.kernel.counting.linked_columns import MEMBERS, LinkedColumns
+from dp_core.tables.household_rows import HouseholdRows, pair_counts, places_within, to_pair_rows
 
 
 def from_pair_rows(linked: LinkedColumns, data: Dataset) -> HouseholdRows:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from dp_core.confidential.linked.linked_source import LinkedSource
     from dp_core.confidential.source import Source
     from dp_core.kernel.counting.dataset import Dataset
-    from dp_core.kernel.counting.household_rows import HouseholdRows
     from dp_core.lab.field_scores.file_scores import ScoredColumns
     from dp_core.lab.measures.table_errors import PairRows
     from dp_core.plan.plan import Plan
     from dp_core.schema.definition import Schema
+    from dp_core.tables.household_rows import HouseholdRows
 
 MOST_ATTACKED = 20_000
 """Records of the file, half of them members, of an attack audit."""
@@ -130,8 +130,8 @@ def linked_sections(
     """Return the sections of linked tables and the sets of their bundle. CONFIDENTIAL."""
     from dp_core.bundle.files.linked_sets import codes_of_set, read_linked_set
     from dp_core.confidential.linked.linked_source import read_households
-    from dp_core.kernel.counting.household_rows import pair_row_pieces
     from dp_core.lab.evaluation.release_scores import score_linked_sets
+    from dp_core.tables.household_rows import pair_row_pieces
 
     linked = schema.linked
 

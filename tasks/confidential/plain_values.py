@@ -19,13 +19,14 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel import extensions
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.errors import GARBAGE
 from dp_core.kernel.exact import exact_fraction
 from dp_core.kernel.mechanisms.event_reading import event_from_json
 from dp_core.kernel.mechanisms.grant import Grant, Step
 from dp_core.kernel.questions.descriptions import fields_json, of_type
-from dp_core.kernel.questions.vetted import kind_of_question
+from dp_core.kernel.questions.vetted import kind_of
 from dp_core.kernel.requests import KINDS, Request
 from tasks.confidential.frames import Blocks, Malformed
 
@@ -133,7 +134,9 @@ def _question_values(
 def _question(blocks: Blocks, kept: KeptParts) -> Any:
     """Return the question of a request, made of the plain values of its fields."""
     values = of_block(blocks[_QUESTION])
-    kind = kind_of_question(values.pop("name"), values.get("about"))
+    name, about = values.pop("name"), values.get("about")
+    drawn = type(name) is str and name in extensions.DRAWN
+    kind = extensions.extension(name) if drawn else kind_of(name, about)
     hints = get_type_hints(kind)
     if {*values} != {field.name for field in dataclasses.fields(cast(Any, kind))}:
         raise ValueError("a question has other fields than its kind")

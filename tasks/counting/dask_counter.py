@@ -21,7 +21,8 @@ from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.cell_counts import MOST_CELLS, Axes, TablePlan, count_tables
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Marginal
-from dp_core.kernel.counting.sparse_cells import count_keys, pack, unpack, words
+from dp_core.kernel.counting.sparse_cells import pack, words
+from dp_core.tables.cell_keys import count_keys, unpack
 from dp_core.tables.table_plan import parts_of, plan_tables
 from tasks.counting.worker_check import require_here, require_workers
 from tasks.support.dask_cluster import Graph, compute, workers, workers_of_a_process

@@ -137,13 +137,15 @@ def _take(
     rows = connection.execution_options(stream_results=True, max_row_buffer=CHUNK_ROWS).execute(
         query
     )
+    # privacy: a snapshot holds each column under the name by which the database returned it.
+    header = [each[0] for each in rows.cursor.description]
+    places = [header.index(name) for name in columns]
     with contextlib.closing(rows), new_snapshot(folder, place, schema, untyped) as snapshot:
         for chunk in rows.partitions(CHUNK_ROWS):
+            values = list(zip(*chunk, strict=True))
             arrays = [
-                _array(place, name, kinds[name][1], kind, values)
-                for name, kind, values in zip(
-                    columns, chosen, zip(*chunk, strict=True), strict=True
-                )
+                _array(place, name, kinds[name][1], kind, values[at])
+                for name, kind, at in zip(columns, chosen, places, strict=True)
             ]
             snapshot.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
         snapshot.finish()

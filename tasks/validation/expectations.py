@@ -40,7 +40,7 @@ from dp_core.errors import BadInput, SchemaViolation
 from dp_core.kernel.codes import code_type
 from dp_core.kernel.coding.encoder import Encoded
 from dp_core.kernel.coding.problems import Problem
-from dp_core.kernel.coding.unit_hashes import identifiers
+from dp_core.kernel.coding.raw_rows import UnitNotes
 from dp_core.kernel.counting.processors import threads
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
@@ -112,8 +112,9 @@ def validate(
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(threads()))
         coding = None if codes is None else stack.enter_context(Coding(by, codes))
+        notes = None if coding is None else coding.notes
         coded = [coding is not None and name in by.domain for name in names]
-        for batch in source.batches():
+        for batch in source.batches(notes):
             if batch.partition != current:
                 _add(partition, profile, report)
                 current, partition = batch.partition, profile.begin()
@@ -121,9 +122,8 @@ def validate(
             looked = pool.map(_look, profile.profilers, partition, found, coded)
             encoded = {name: its for name, its in zip(names, looked, strict=True)}
             if unit.column is not None:
-                whose = batch.records.column(unit.column)
-                who = identifying(unit.column)
-                nobody += identifiers(who, whose, unit.missing_values).without
+                noted = notes or UnitNotes(unit, (), None, identifying(unit.column))
+                nobody += noted.of(batch.records)[0].without
             if coding is not None and not nobody:
                 coding.add(batch.records, [encoded[name] for name in by.domain.columns])
             for piece, rows in pieces.add(batch.records):

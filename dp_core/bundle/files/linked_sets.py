@@ -15,11 +15,11 @@ from dp_core.bundle.best_set import set_words
 from dp_core.bundle.files.codebook import set_paths
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
-from dp_core.kernel.counting.household_rows import HouseholdRows
 from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
+from dp_core.tables.household_rows import HouseholdRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,7 +43,6 @@ from dp_core.errors import BadInput
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.counting.household_rows import pair_row_pieces
 from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.questions.table_distance import TableChecks
@@ -58,6 +57,7 @@ from dp_core.schema.grid import Coarsening
 from dp_core.schema.rules.column_rules import RuleRows, Units
 from dp_core.schema.rules.row_rules import RowRule, row_rules
 from dp_core.schema.structure.member_rules import households_that_break
+from dp_core.tables.household_rows import pair_row_pieces
 
 _SAME = 2e-6
 """Largest difference between the results of two machines in a figure of six digits."""

@@ -29,11 +29,11 @@ from dp_core.confidential.encoding import FIRST_ROWS, BrokenRule, settle_zeros
 from dp_core.confidential.linked.key_links import Links
 from dp_core.errors import SchemaViolation
 from dp_core.kernel.codes import Codes, code_type
-from dp_core.kernel.counting.household_rows import HouseholdRows
 from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.rules.file_rules import FileRules
 from dp_core.schema.structure.member_rules import households_that_break
+from dp_core.tables.household_rows import HouseholdRows
 
 SHOWN = 5
 """Columns or rules that an error names."""

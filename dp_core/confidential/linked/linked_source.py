@@ -22,9 +22,9 @@ from dp_core.confidential.source import Digests, Source
 from dp_core.errors import SchemaViolation
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.coding.encoder import RuleEncoder
-from dp_core.kernel.coding.unit_hashes import identifiers
-from dp_core.kernel.counting.household_rows import HouseholdRows
+from dp_core.kernel.coding.raw_rows import UnitNotes
 from dp_core.schema.rules.file_rules import FileRules, Rules, file_rules
+from dp_core.tables.household_rows import HouseholdRows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,7 +68,7 @@ def read_households(
     schema: Rules,
     source: LinkedSource,
     progress: Callable[[float], None] | None = None,
-    key: bytes = b"",
+    notes: Sequence[UnitNotes] = (),
 ) -> HouseholdRows:
     """Return the codes of two linked tables, household by household in the order of the file.
 
@@ -76,7 +76,8 @@ def read_households(
         schema: Rules of linked tables: those of the release's document, or a schema.
         source: Both tables.
         progress: Called with the part that is done, 0 to 1; None (the default) for no progress.
-        key: Key of the hashes of households; empty (the default) for none.
+        notes: Where the kernel notes the households of both tables' rows (`household_notes`); empty
+            (the default) if no code store is made of them.
 
     Raises:
         BadInput: if a key is neither text nor a whole number, or a file changes or is damaged.
@@ -87,13 +88,13 @@ def read_households(
     linked = rules.linked
     if linked is None:
         raise ValueError("The rules are of a single table.")
-    unit = (linked.key, key)
-    homes = _Columns(rules, linked.households, (linked.key,), linked.household_columns, unit)
+    of_homes, of_persons = notes or (None, None)
+    homes = _Columns(rules, linked.households, (linked.key,), linked.household_columns)
     told = progress or (lambda _: None)
-    homes.read(source.households, lambda done: told(0.3 * done))
+    homes.read(source.households, lambda done: told(0.3 * done), of_homes)
     keys = (linked.link, linked.person_key)
     persons = _Columns(rules, linked.persons, keys, linked.person_columns)
-    persons.read(source.persons, lambda done: told(0.3 + 0.7 * done))
+    persons.read(source.persons, lambda done: told(0.3 + 0.7 * done), of_persons)
     links = linked_members(
         linked, homes.key(linked.key), persons.key(linked.link), persons.key(linked.person_key)
     )
@@ -101,6 +102,23 @@ def read_households(
         rules, links, homes.codes(), persons.codes(), homes.units(), persons.units()
     )
     return replace(rows, units=homes.hashes())
+
+
+def household_notes(rules: FileRules, folder: Path) -> tuple[UnitNotes, UnitNotes]:
+    """Return where the kernel notes the households of the rows of both tables.
+
+    Args:
+        rules: The rules of linked tables.
+        folder: Folder of the code store.
+    """
+    linked = rules.linked
+    assert linked is not None
+    what = f"Column {linked.key!r} of the table {linked.households} is a key and"
+    columns = [rules.column(name) for name in linked.household_columns]
+    homes = UnitNotes(rules.unit, columns, folder, what)
+    what = f"Column {linked.link!r} of the table {linked.persons} is a key and"
+    columns = [rules.column(name) for name in linked.person_columns]
+    return homes, UnitNotes(rules.unit, columns, folder, what, "link", homes.key)
 
 
 class _Columns:
@@ -112,30 +130,29 @@ class _Columns:
         table: str,
         keys: Sequence[str],
         names: Sequence[str],
-        unit: tuple[str, bytes] | None = None,
     ) -> None:
         self._table, self._missing = table, rules.unit.missing_values
         self._encoders = {name: RuleEncoder(rules.column(name)) for name in names}
         self._check = RuleCheck(rules)
         self._keys: dict[str, list[pa.Array]] = {key: [] for key in keys}
-        self._unit, self._hashes = unit, [np.empty(0, np.uint64)]
+        self._hashes = [np.empty(0, np.uint64)]
         self._codes: dict[str, list[Codes]] = {name: [] for name in names}
         self._units: dict[str, list[NDArray[np.int64]]] = {}
 
-    def read(self, source: Source, progress: Callable[[float], None]) -> None:
-        """Read the table.
+    def read(
+        self, source: Source, progress: Callable[[float], None], notes: UnitNotes | None
+    ) -> None:
+        """Read the table, and hash the household of each row if there are notes.
 
         Raises:
             SchemaViolation: if values are not in the schema; the message names the columns only.
         """
-        for batch in source.batches():
+        for batch in source.batches(notes):
             misfits = {}
             for key, texts in self._keys.items():
                 texts.append(key_texts(self._table, key, batch.records.column(key), self._missing))
-            if self._unit is not None:
-                name, secret = self._unit
-                whose = identifiers(f"Column {name!r}", batch.records.column(name), self._missing)
-                self._hashes.append(whose.hashes(1, secret)[:, 0])
+            if notes is not None:
+                self._hashes.append(notes.of(batch.records)[1])
             for name, encoder in self._encoders.items():
                 stored = batch.records.column(name)
                 self._check.assert_exact(name, stored)
@@ -146,6 +163,8 @@ class _Columns:
                 self._codes[name].append(np.ascontiguousarray(encoded.codes))
                 if name in self._check.columns:
                     self._units.setdefault(name, []).append(self._check.units_of(name, values))
+            if notes is not None:
+                notes.require_coded(batch.records, [found[-1] for found in self._codes.values()])
             if misfits:
                 said = ", ".join(repr(name) for name in list(misfits)[:SHOWN])
                 raise SchemaViolation(
@@ -160,7 +179,7 @@ class _Columns:
         return pa.concat_arrays(self._keys.pop(name))
 
     def hashes(self) -> NDArray[np.uint64]:
-        """Return the hash of each row's unit."""
+        """Return the hash of each row's household; none without notes."""
         return np.concatenate(self._hashes)
 
     def codes(self) -> Mapping[str, Codes]:

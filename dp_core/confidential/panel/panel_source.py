@@ -14,6 +14,7 @@ import pyarrow as pa
 from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.confidential.source import Batch, Digests, MemorySource, Source
 from dp_core.errors import SchemaViolation
+from dp_core.kernel.coding.raw_rows import UnitNotes
 from dp_core.schema.rules.file_rules import Rules, file_rules
 
 NAME = "panel-"
@@ -49,16 +50,20 @@ class PanelSource(Source):
         self._rules, self._folder = rules, folder
         self._made: Source | None = None
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self, notes: UnitNotes | None = None) -> Iterator[Batch]:
         """Yield the records of all persons; see `Source.batches`.
+
+        Args:
+            notes: Where the kernel notes the persons of the rows of which records are made; None
+                (the default) if no code store is made of them.
 
         Raises:
             BadInput: if a file is damaged, or has changed since it was opened.
             SchemaViolation: if rows do not fit the panel, or there is no row of its waves.
         """
         self.assert_unchanged()
-        if self._made is None:
-            self._made = self._records()
+        if self._made is None or notes is not None:
+            self._made = self._records(notes)
         yield from self._made.batches()
         self.assert_unchanged()
 
@@ -88,12 +93,12 @@ class PanelSource(Source):
         for each in self.rows:
             each.assert_unchanged()
 
-    def _records(self) -> Source:
+    def _records(self, notes: UnitNotes | None) -> Source:
         folder = None if self._folder is None else _own_folder(self._folder)
         with ExitStack() as on_failure, PersonRecords(self._rules, folder) as records:
             if folder is not None:
                 on_failure.callback(shutil.rmtree, folder, ignore_errors=True)
-            add_rows(self._parts, self.rows, records)
+            add_rows(self._parts, self.rows, records, notes)
             made: Source
             if folder is None:
                 batches = [each for table in records.tables() for each in table.to_batches()]
@@ -121,13 +126,19 @@ def _own_folder(folder: Path) -> Path:
     return own
 
 
-def add_rows(parts: Sequence[str | None], sources: Sequence[Source], records: PersonRecords) -> int:
+def add_rows(
+    parts: Sequence[str | None],
+    sources: Sequence[Source],
+    records: PersonRecords,
+    notes: UnitNotes | None = None,
+) -> int:
     """Add the rows of all waves to records, and return their number.
 
     Args:
         parts: Wave of each source; None if its rows name their wave.
         sources: The sources of rows.
         records: Where they are added.
+        notes: As `PanelSource.batches`.
 
     Raises:
         BadInput: if a file is damaged, or has changed since it was opened.
@@ -135,7 +146,7 @@ def add_rows(parts: Sequence[str | None], sources: Sequence[Source], records: Pe
     rows = 0
     for wave, source in zip(parts, sources, strict=True):
         records.begin(source.columns)
-        for batch in source.batches():
+        for batch in source.batches(notes):
             rows += batch.records.num_rows
-            records.add(batch.records, wave)
+            records.add(batch.records, wave, None if notes is None else notes.of(batch.records)[0])
     return rows

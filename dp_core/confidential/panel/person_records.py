@@ -38,10 +38,11 @@ from numpy.typing import NDArray
 from dp_core.confidential.between_columns import RuleCheck
 from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.panel.misfits import Misfits
-from dp_core.confidential.person_rows import BUCKETS, hashes, identifying, orders
+from dp_core.confidential.person_rows import BUCKETS, identifying, orders
 from dp_core.kernel.coding.encoder import RuleEncoder
 from dp_core.kernel.coding.raw_values import State, Values
 from dp_core.kernel.coding.stored_texts import identifier_texts
+from dp_core.kernel.coding.unit_hashes import Identifiers, identifiers
 from dp_core.schema.definition import Column, Level
 from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART
 from dp_core.schema.rules.file_rules import Rules, file_rules
@@ -119,17 +120,22 @@ class PersonRecords:
         texts = ((str(number), pa.string()) for number in range(len(columns)))
         self._files.append((pa.schema([*zip(_PERSON, kinds, strict=True), *texts]), columns))
 
-    def add(self, records: pa.RecordBatch, wave: str | None = None) -> None:
+    def add(
+        self, records: pa.RecordBatch, wave: str | None = None, whose: Identifiers | None = None
+    ) -> None:
         """Add rows of the source whose rows were begun last.
 
         Args:
             records: The rows, with the columns of the file.
-            wave: Their wave; None if the rows name it.
+            wave: Their wave; None (the default) if the rows name it.
+            whose: Identifiers of their persons; None (the default) to read them.
         """
-        panel, missing = self._panel, self._rules.unit.missing_values
-        column = records.column(panel.person)
-        persons, without = hashes(panel.person, column, missing)
-        self.misfits.without += without
+        panel = self._panel
+        if whose is None:
+            column, missing = records.column(panel.person), self._rules.unit.missing_values
+            whose = identifiers(identifying(panel.person), column, missing)
+        persons = whose.hashes(2)
+        self.misfits.without += whose.without
         if wave is None:
             assert panel.wave is not None
             waves = self._waves(records.column(panel.wave))

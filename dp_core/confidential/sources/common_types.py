@@ -71,12 +71,6 @@ def in_common_type(values: pa.Array) -> pa.Array:
     return values.cast(common_type(kind))
 
 
-def with_common_types(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the same rows with every column in a common type."""
-    columns = [in_common_type(column) for column in rows.columns]
-    return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
-
-
 def is_readable(kind: pa.DataType) -> bool:
     """Return whether values of an Arrow type can be read as a column: as texts, or by a type."""
     kind = common_type(kind)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dp_core.confidential.source import BATCH_ROWS, MemorySource
+from dp_core.confidential.source import MemorySource
 from dp_core.confidential.source_files import check_types
 from dp_core.confidential.sources.common_types import (
     common_type,
@@ -28,6 +28,7 @@ from dp_core.confidential.sources.common_types import (
     unreadable_type,
 )
 from dp_core.errors import BadInput, DataRefused
+from dp_core.kernel.coding.raw_rows import BATCH_ROWS
 from dp_core.kernel.coding.stored_texts import DOUBLE_LIMIT, canonical_texts, is_day, value_type
 
 if TYPE_CHECKING:

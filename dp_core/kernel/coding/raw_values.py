@@ -123,6 +123,10 @@ class Values:
 class Reader:
     """Reads raw arrays of one column, of any stored type.
 
+    Attributes:
+        rule: The rule of the column.
+        levels: Finds its levels; None if its values are no levels.
+
     Raises:
         BadInput: if a level and another one, or a missing code, are the same number or time, or a
             level beside numbers or times is a text that means null.
@@ -135,7 +139,7 @@ class Reader:
         missing = pa.array(list(rule.missing_values), pa.string())
         self._missing = pa.concat_arrays([missing, pc.utf8_trim_whitespace(missing)])
         self._known = pa.array([*rule.texts, *rule.missing_values], pa.string())
-        self._levels = _Levels(rule) if rule.is_levels else None
+        self.levels = Levels(rule) if rule.is_levels else None
         self._largest = _largest_whole(rule)
         words = () if rule.is_levels or rule.own_texts else rule.missing_values
         self._words = [
@@ -162,18 +166,6 @@ class Reader:
         if self.rule.is_stored(kind):
             return self._read_stored(plain(values))
         return self._read_distinct(values)
-
-    def rewritten(self, values: pa.Array) -> pa.Array | None:
-        """Return the texts, else null, of values for which `read` refuses a column of levels.
-
-        Args:
-            values: Any array type that `read` takes, in one piece.
-        """
-        if self._levels is None:
-            return None
-        texts = self.texts(values)
-        found = self._levels.rewritten(texts)
-        return pc.if_else(found, texts, None) if pc.any(found).as_py() else None
 
     def texts(self, values: pa.Array) -> pa.Array:
         """Return values as texts that are read as the values themselves are.
@@ -248,14 +240,14 @@ class Reader:
             index = index.fill_null(len(distinct))
         texts = self.texts(distinct)
         self._check_texts(texts)
-        if self._levels is not None and pc.any(self._levels.rewritten(texts)).as_py():
+        if self.levels is not None and pc.any(self.levels.rewritten(texts)).as_py():
             raise SchemaViolation(
                 f"Column {self.rule.name!r} {REWRITTEN}; store the file's own texts, with levels"
                 " of the same form."
             )
         exact = None
-        if self._levels is not None:
-            data, state = self._levels.read(texts)
+        if self.levels is not None:
+            data, state = self.levels.read(texts)
         else:
             data, state = self._parse(texts if self.rule.own_texts else _without_nan(texts))
             if self.rule.continuous:
@@ -363,7 +355,7 @@ class Reader:
                 state[found & (state == State.VALUE)] = State.MISSING
 
 
-class _Levels:
+class Levels:
     """Finds the levels, and the missing codes, that texts of a column stand for.
 
     Raises:

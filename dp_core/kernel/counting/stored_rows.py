@@ -2,23 +2,23 @@
 
 What chooses rows of a person, makes records of a panel, or counts a file in parts stands outside
 the kernel. A fault there could let a unit weigh more than its events are calibrated to. So the
-store holds beside each row a hash of its unit, which the kernel made of the raw column
-(`coding.unit_hashes`) under a random key that is never stored. `checked_rows` weighs every unit of
-the finished store before the first charge, and counts each column by itself. `CheckedCounter`
-compares each table with the number of rows, and its margins with these counts, before noise is
-drawn.
+store holds beside each row a hash of its unit, and the kernel has noted the same hash of every raw
+row that it read, from the column that the document names (`coding.raw_rows`). `checked_rows` weighs
+every unit of the finished store against these notes before the first charge, and counts each column
+by itself. `CheckedCounter` compares each table with the number of rows, and its margins with these
+counts, before noise is drawn.
 
 Privacy:
-    What passes is a file in which no unit weighs more than the document says, and tables that have
-    its number of rows and its one-way margins. A refusal tells of a fault of the program, and
-    depends on no noise.
+    What passes is a file with the units of the raw rows, none of which weighs more than the
+    document says, and tables that have its number of rows and its one-way margins. A refusal tells
+    of a fault of the program, and depends on no noise.
 
     *What is not found.* A table that counts a row twice and another one never, and has the right
     margins all the same. Of privately chosen or coarser codes only the number of rows is compared,
-    because they are made outside the kernel. A unit whose rows stand under several identifiers, or
-    were stored with the hashes of other units, is several units here. If the unit is a row, there
-    are no hashes, so a row that was coded twice counts as two. A record of a panel that was made of
-    rows of two persons bears the hash of one.
+    because they are made outside the kernel. A unit whose rows stand under several identifiers is
+    several units. Rows that are stored in place of another unit's, with its hash, count as that
+    unit's: so do the values of a member in pair rows of another household, or of another person in
+    a record of a panel. If the unit is a row, a row that is coded in place of another counts as it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from dp_core.kernel.codes import Codes, stored_type
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.linked_columns import MEMBERS, household_shares, pair_rows
 from dp_core.kernel.counting.marginal import Counter, Marginal
-from dp_core.kernel.document import ProtectedUnit, protected_unit
+from dp_core.kernel.document import protected_unit
 from dp_core.kernel.errors import StageFailed
 
 UNIT = "unit of privacy"
@@ -65,7 +65,9 @@ class StoredRows:
 def checked_rows(folder: Path, document: Mapping[str, Any]) -> StoredRows:
     """Return the number of rows of a finished code store, whose units all have the right weight.
 
-    A person has at most `max_rows` rows, a person of a panel one; the pair rows of a household are
+    They are the units of the raw rows that the kernel read for it. A person has as many rows as
+    were read, but at most `max_rows`, and a person of a panel one. The pair rows of a household are
+    those of as many members as were read with its key, but at most `max_members`. So they are
     exactly its shares. Takes about .1 s for a million rows; memory for `_PART_ROWS` rows.
 
     Args:
@@ -78,14 +80,17 @@ def checked_rows(folder: Path, document: Mapping[str, Any]) -> StoredRows:
     import pyarrow as pa  # which no plan loads
 
     from dp_core.kernel.coding.coding_rule import coding_rule
+    from dp_core.kernel.coding.raw_rows import Role, notes_file
 
     unit = protected_unit(document["unit"])
     codes = {each["name"]: coding_rule(each).codes for each in document["columns"]}
     columns = [(name, stored_type(number)) for name, number in codes.items()]
     if unit.word != "row":
         columns.append((UNIT, np.dtype(np.uint64)))
+    roles: Sequence[Role] = ("identified_by", "link") if unit.link else ("identified_by",)
     files = []
     try:
+        read = [np.fromfile(folder / notes_file(unit, role), np.uint64) for role in roles]
         for path in sorted(folder.glob("chunk-*.arrow")):
             batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
             if [(one.name, one.type.to_pandas_dtype()) for one in batch.schema] != columns:
@@ -95,26 +100,37 @@ def checked_rows(folder: Path, document: Mapping[str, Any]) -> StoredRows:
     except (OSError, pa.ArrowException) as error:
         raise unusable("is damaged", error) from None
     rows = sum(len(file[columns[0][0]]) for file in files)
-    weights, least, most = _weights(unit, document["records"])
-    margins = _margins(files, codes, weights)
+    pairs, least, shares = np.ones(1, np.int64), 0, 1
+    if unit.link:
+        pairs = np.array([pair_rows(members) for members in range(unit.most + 1)], np.int64)
+        least, shares = document["records"]["min_members"], household_shares(unit.most)
+    margins = _margins(files, codes, shares // pairs[least:])
     if unit.word == "row":
+        if int(read[0].sum()) != rows:
+            raise unusable("holds another number of rows than were read")
         return StoredRows(rows, rows, margins)
-    total, parts = 0, math.ceil(rows / _PART_ROWS)
+    units, parts = 0, math.ceil(max(rows, *map(len, read)) / _PART_ROWS) if rows else 0
     for part in range(parts):
         mine = [file[UNIT] % np.uint64(parts) == part for file in files]
-        units = np.concatenate([file[UNIT][own] for file, own in zip(files, mine, strict=True)])
-        weigh = np.ones(len(units), np.int64)
-        if unit.word == "household":
-            sizes = [file[MEMBERS][own] for file, own in zip(files, mine, strict=True)]
-            weigh = weights[np.concatenate(sizes)]
-        order = np.argsort(units)
-        starts = np.flatnonzero(np.diff(units[order], prepend=~units[order[:1]]))
-        sums = np.add.reduceat(weigh[order], starts) if len(starts) else weigh
+        stored = np.concatenate([file[UNIT][own] for file, own in zip(files, mine, strict=True)])
+        order = np.argsort(stored)
+        noted = np.concatenate([notes[notes % np.uint64(parts) == part] for notes in read])
+        whose, times = np.unique(noted, return_counts=True)
+        if unit.waves:  # a person who takes part in no wave has no record
+            kept = np.isin(whose, stored)
+            whose, times = whose[kept], times[kept]
+        weigh, right = np.minimum(times, unit.most), True
+        if unit.link:
+            members = np.minimum(times - 1, unit.most)  # all but the household's own row
+            weigh = pairs[members]
+            codes_of = [file[MEMBERS][own] for file, own in zip(files, mine, strict=True)]
+            codes_right = np.repeat(members - least, weigh)
+            right = np.array_equal(np.concatenate(codes_of)[order], codes_right)
         # privacy: every event is calibrated to units of this weight.
-        if (sums < least).any() or (sums > most).any():
+        if not (right and np.array_equal(stored[order], np.repeat(whose, weigh))):
             raise unusable(f"holds a {unit.word} of another weight than its document states")
-        total += int(weigh.sum())
-    return StoredRows(rows, total, margins)
+        units += len(whose)
+    return StoredRows(rows, units * shares if unit.link else rows, margins)
 
 
 def _margins(
@@ -132,15 +148,6 @@ def _margins(
             # Sums of whole numbers below 2^53 are exact.
             counts += np.bincount(file[name], weigh, len(counts)).astype(np.int64)
     return margins
-
-
-def _weights(unit: ProtectedUnit, records: Mapping[str, Any]) -> tuple[NDArray[np.int64], int, int]:
-    """Return the weight of a row for each code of `members`, and the least and most of a unit."""
-    if unit.word != "household":
-        return np.ones(1, np.int64), 1, unit.most
-    shares = household_shares(unit.most)
-    members = range(records["min_members"], unit.most + 1)
-    return np.array([shares // pair_rows(each) for each in members], np.int64), shares, shares
 
 
 def unusable(what: str, error: Exception | None = None) -> StageFailed:

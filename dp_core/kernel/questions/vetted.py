@@ -49,18 +49,6 @@ def kind_of(name: object, about: object = None) -> type[Statistic]:
     return found
 
 
-def kind_of_question(name: object, about: object = None) -> type[Any]:
-    """Return the class of a question that a request may hold: a statistic, or one that is drawn.
-
-    Raises:
-        ValueError: if no question of that name is on the list.
-    """
-    if type(name) is str and name in extensions.DRAWN:
-        drawn: type[Any] = extensions.extension(name)
-        return drawn
-    return kind_of(name, about)
-
-
 Asked = TypeVar("Asked", bound=Statistic)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_rows import to_pair_rows
+from dp_core.tables.household_rows import to_pair_rows
 from dp_core.tables.linked_records import from_pair_rows
 
 

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.possible_members import households_with
 from dp_core.schema.rules.feasible_values import Bins, blocks_of
 from dp_core.schema.rules.possible_codes import possible
 from dp_core.schema.structure.public_totals import decisive
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from dp_core.tables.linked_records import from_pair_rows
 
 _TRIES = 50  # rounds; each tries other records and levels where a rule forbade a change

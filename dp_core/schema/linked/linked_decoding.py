@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.household_rows import HouseholdRows
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.possible_codes import decode
+from dp_core.tables.household_rows import HouseholdRows
 
 
 @dataclass(frozen=True, slots=True)

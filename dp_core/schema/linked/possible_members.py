@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from dp_core.errors import BadInput, ReleaseError
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
@@ -19,6 +18,7 @@ from dp_core.schema.linked.member_counts import MemberCounts, PersonTypes, type_
 from dp_core.schema.rules.possible_codes import possible_record, with_possible_values
 from dp_core.schema.structure.member_rules import broken_households, households_that_break
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from dp_core.tables.linked_records import from_pair_rows
 
 _MOST_TRIED = 200

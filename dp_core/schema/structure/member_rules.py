@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.counting.household_rows import HouseholdRows
+from dp_core.tables.household_rows import HouseholdRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

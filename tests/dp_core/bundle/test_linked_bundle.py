@@ -21,9 +21,9 @@ from dp_core.bundle.files.marginals_file import SHARES, UNIT, read_marginals
 from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.verification.verify import verify
 from dp_core.client.household_values import stored_shares
-from dp_core.kernel.counting.household_rows import to_pair_rows
 from dp_core.plan.procedure import sample
 from dp_core.public_data.memory_release import MemoryRelease
+from dp_core.tables.household_rows import to_pair_rows
 from tests.dp_core.bundle import recomputed
 from tests.dp_core.bundle.forgery import edit_table, failed, put, reseal, resealed, statement_of
 from tests.linked_release import (

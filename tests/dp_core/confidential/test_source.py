@@ -7,10 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.confidential import csv_files as csv_module
-from dp_core.confidential import source as source_module
 from dp_core.confidential.source import Source, keyed_digest, keyed_digests, open_source
 from dp_core.errors import BadInput
+from dp_core.kernel.coding import raw_rows
 
 CANARY = "zq7canary"
 KEY = b"0123456789abcdef"
@@ -42,7 +41,7 @@ def test_csv_texts_arrive_as_they_stand_in_the_file(tmp_path):
 
 
 def test_a_later_block_of_another_type_is_read_as_text_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_module, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(raw_rows, "BLOCK_BYTES", 64)
     rows = [(str(i), "1") for i in range(50)] + [("x", "é")] * 50
     write(tmp_path / "d.csv", "a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
     assert rows_of(open_source("d.csv", tmp_path, ["a", "b"], [])) == rows
@@ -78,7 +77,7 @@ def test_a_column_may_stand_elsewhere_in_another_file(tmp_path):
 
 
 def test_row_groups_are_partitions_and_large_ones_come_in_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(source_module, "BATCH_ROWS", 30)
+    monkeypatch.setattr(raw_rows, "BATCH_ROWS", 30)
     table = pa.table({"a": range(200), "b": [f"t{i % 7}" for i in range(200)]})
     pq.write_table(table, tmp_path / "1.parquet", row_group_size=70)
     pq.write_table(table, tmp_path / "2.parquet")
@@ -124,7 +123,7 @@ def test_a_bad_csv_file_is_refused_without_a_value(tmp_path, text, words):
 
 
 def test_an_unclosed_quote_is_refused_without_a_value(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_module, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(raw_rows, "BLOCK_BYTES", 100)
     write(tmp_path / "d.csv", f'a,b\n1,2\n3,"{CANARY}\n' + "5,6\n" * 200)
     assert "d.csv" in refusal(tmp_path, "d.csv")
 
@@ -159,7 +158,7 @@ def test_the_internal_text_names_the_line_that_goes_on(tmp_path):
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("last", [True, False])
 def test_lines_are_counted_as_the_parser_tells_them_apart(tmp_path, monkeypatch, end, last):
-    monkeypatch.setattr(csv_module, "BLOCK_BYTES", 32)
+    monkeypatch.setattr(raw_rows, "BLOCK_BYTES", 32)
     rows = [f'{i},5" x' for i in range(40)]
     text = end.join(["a,b", "", *rows[:20], "", "", *rows[20:]]) + end * last
     write(tmp_path / "d.csv", text)

@@ -17,18 +17,20 @@ from dp_core.client.curator import Curator
 from dp_core.confidential.code_store import StoreWriter
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import StageFailed
+from dp_core.kernel.coding.raw_rows import UnitNotes
 from dp_core.kernel.coding.unit_hashes import identifiers
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting import stored_rows
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.household_counter import HouseholdCounter
-from dp_core.kernel.counting.household_rows import HouseholdRows, pair_row_pieces
 from dp_core.kernel.counting.linked_columns import LinkedColumns
 from dp_core.kernel.counting.marginal import Marginal
 from dp_core.kernel.counting.stored_rows import CheckedCounter, StoredRows, checked_rows
+from dp_core.kernel.document import protected_unit
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.mechanisms import additive_noise
+from dp_core.tables.household_rows import HouseholdRows, pair_row_pieces
 
 DOMAIN = Domain(("a", "b"), (3, 300))
 LINKED = LinkedColumns(household_columns=("h",), person_columns=("p",), max_members=4)
@@ -74,45 +76,110 @@ def hashes(persons, key=b"k"):
     return identifiers("A column", pa.array(list(map(str, persons))), []).hashes(1, key)[:, 0]
 
 
-def store(folder, persons, domain=DOMAIN, chunk_rows=50):
+def store(folder, persons, chunk_rows=50):
     rows = len(persons)
-    with StoreWriter(folder, domain, chunk_rows=chunk_rows, units=True) as writer:
-        writer.append([*np.zeros((len(domain), rows), np.uint8), hashes(persons)])
+    with StoreWriter(folder, DOMAIN, chunk_rows=chunk_rows, units=True) as writer:
+        writer.append([*np.zeros((len(DOMAIN), rows), np.uint8), hashes(persons)])
     return folder
 
 
+def read(folder, stated, whose, role="identified_by"):
+    """Note the raw rows as the kernel's readers do; return the document."""
+    unit = protected_unit(stated["unit"])
+    notes = UnitNotes(unit, (), folder, "A column", role, b"k")
+    path = folder / "raw.csv"
+    path.write_text("i,id\n" + "".join(f"{one},{one}\n" for one in whose))
+    with path.open("rb") as stream:
+        for rows in notes.csv_rows(path, stream, ["id", "i"]):
+            notes.require_coded(rows, [])
+    notes.finish(folder)
+    return stated
+
+
+def limited(persons, most):
+    """The rows of each person that may stay, in another order."""
+    return [one for one, rows in Counter(persons).items() for _ in range(min(rows, most))]
+
+
 @given(persons=st.lists(st.integers(0, 9), max_size=80), most=st.integers(1, 12))
-def test_a_store_passes_if_no_person_has_more_rows_than_may(tmp_path_factory, persons, most):
-    folder = store(tmp_path_factory.mktemp("s"), persons)
-    if max(Counter(persons).values(), default=0) <= most:
-        assert checked_rows(folder, of_persons(most)) == StoredRows(len(persons), len(persons))
-    else:
+def test_a_store_passes_if_every_person_has_the_rows_that_may_stay(tmp_path_factory, persons, most):
+    stays = limited(persons, most)
+    folder = store(tmp_path_factory.mktemp("s"), stays)
+    stated = read(folder, of_persons(most), persons)
+    assert checked_rows(folder, stated) == StoredRows(len(stays), len(stays))
+    if len(stays) < len(persons):
+        store(folder, persons)
         with pytest.raises(StageFailed, match=WEIGHT):
-            checked_rows(folder, of_persons(most))
+            checked_rows(folder, read(folder, stated, persons))
+
+
+PERSONS = [*range(100), 3, *range(100, 150)]
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        [*PERSONS, 7],
+        PERSONS[1:],
+        [*PERSONS[:-1], "another"],
+        [*range(len(PERSONS))],
+        ["one"] * 2,
+    ],
+    ids=["a row twice", "a row lost", "another person", "another column", "one for all"],
+)
+def test_a_store_of_other_units_than_were_read_is_refused(tmp_path, stored):
+    stated = read(store(tmp_path, stored), of_persons(2), PERSONS)
+    with pytest.raises(StageFailed, match="holds a person " + WEIGHT):
+        checked_rows(tmp_path, stated)
 
 
 def test_rows_of_a_person_in_several_files_and_parts_are_one_persons(tmp_path, monkeypatch):
     monkeypatch.setattr(stored_rows, "_PART_ROWS", 7)
-    persons = [*range(100), 3, *range(100, 150)]
-    folder = store(tmp_path, persons)
-    assert checked_rows(folder, of_persons(2)).rows == 151
+    folder = store(tmp_path, PERSONS)
+    assert checked_rows(folder, read(folder, of_persons(2), PERSONS)).rows == 151
     with pytest.raises(StageFailed, match="holds a person " + WEIGHT):
-        checked_rows(folder, of_persons(1))
+        checked_rows(folder, read(folder, of_persons(1), PERSONS))
+
+
+def test_a_person_of_a_panel_has_one_record_or_none(tmp_path):
+    stated = of_persons(1)
+    stated["unit"]["waves"] = ["2024", "2025"]
+    read(tmp_path, stated, [1, 1, 2, 3, 3])
+    assert checked_rows(store(tmp_path, [3, 1]), read(tmp_path, stated, [1, 1, 2, 3])).rows == 2
+    for stored in ([1, 1, 2], [1, 4]):
+        with pytest.raises(StageFailed, match="holds a person " + WEIGHT):
+            checked_rows(store(tmp_path, stored), read(tmp_path, stated, [1, 1, 2, 3]))
+
+
+def test_a_store_without_the_notes_of_its_unit_is_refused(tmp_path):
+    store(tmp_path, [1])
+    other = of_persons(9)
+    other["unit"]["identified_by"] = "i"
+    read(tmp_path, other, [1])
+    assert checked_rows(tmp_path, other).rows == 1
+    with pytest.raises(StageFailed, match="is damaged"):
+        checked_rows(tmp_path, of_persons(9))
 
 
 def test_a_store_without_hashes_or_with_other_columns_is_refused(tmp_path):
-    with StoreWriter(tmp_path / "bare", DOMAIN) as writer:
-        writer.append(list(np.zeros((2, 5), np.uint8)))
     row = document(DOMAIN, {"word": "row"}, of="rows")
-    assert checked_rows(tmp_path / "bare", row) == StoredRows(5, 5)
+    for folder in ("bare", "lost"):
+        with StoreWriter(tmp_path / folder, DOMAIN) as writer:
+            writer.append(list(np.zeros((2, 5), np.uint8)))
+    assert checked_rows(tmp_path / "bare", read(tmp_path / "bare", row, "abcde")) == (
+        StoredRows(5, 5)
+    )
+    with pytest.raises(StageFailed, match="holds another number of rows than were read"):
+        checked_rows(tmp_path / "lost", read(tmp_path / "lost", row, "abcdef"))
+    store(tmp_path / "units", [1])
     for folder, stated in (
         (tmp_path / "bare", of_persons(9)),
-        (store(tmp_path / "units", [1]), row),
+        (tmp_path / "units", row),
         (tmp_path / "units", of_persons(9, Domain(("b", "a"), (3, 300)))),
         (tmp_path / "units", of_persons(9, Domain(("a", "b"), (3, 30)))),
     ):
         with pytest.raises(StageFailed, match="has other columns than its document"):
-            checked_rows(folder, stated)
+            checked_rows(folder, read(folder, stated, [1]))
 
 
 def test_the_hash_of_a_unit_is_keyed_and_does_not_depend_on_how_it_is_stored():
@@ -141,16 +208,41 @@ def households(sizes):
     )
 
 
-def pair_store(folder, rows, change=lambda columns: columns):
+def pair_store(folder, rows, change=lambda columns: columns, linked_to=None):
+    """Store households; the persons of the raw rows are linked to these by default."""
+    homes = range(len(rows.sizes))
     with StoreWriter(folder, PAIRS, units=True) as writer:
         for piece, units, _ in pair_row_pieces(LINKED, PAIRS, rows):
             writer.append(change([*piece.codes, units]))
+    read(folder, of_households(), homes)
+    read(folder, of_households(), rows.household_of if linked_to is None else linked_to, "link")
     return folder
 
 
 def test_the_pair_rows_of_every_household_are_its_shares(tmp_path):
     folder = pair_store(tmp_path, households([1, 2, 4, 3, 4]))
     assert checked_rows(folder, of_households()) == StoredRows(1 + 2 + 12 + 6 + 12, 5 * 12)
+
+
+@pytest.mark.parametrize(
+    ("linked_to", "right"),
+    [
+        ([0, 1, 1, 2, 2, 2, 2], True),
+        ([0, 1, 1, 2, 2, 2, 2, 2], True),
+        ([0, 1, 1, 2, 2, 2], False),
+        ([0, 1, 2, 2, 2, 2], False),
+        ([0, 1, 1, 1, 2, 2, 2, 2], False),
+        ([0, 1, 1, 2, 2, 2, 2, 3], False),
+        ([0, 1, 2, 3, 4, 5, 6], False),
+    ],
+)
+def test_a_household_has_the_members_that_are_linked_to_it(tmp_path, linked_to, right):
+    folder = pair_store(tmp_path, households([1, 2, 4]), linked_to=linked_to)
+    if right:
+        assert checked_rows(folder, of_households()).total == 3 * 12
+        return
+    with pytest.raises(StageFailed, match="holds a household " + WEIGHT):
+        checked_rows(folder, of_households())
 
 
 def one_row_less(columns):
@@ -295,7 +387,8 @@ def test_margins_are_counted_in_the_store(tmp_path):
     codes = [np.arange(7, dtype=np.uint8) % 3, np.arange(7, dtype=np.uint16) * 9]
     with StoreWriter(tmp_path, DOMAIN, chunk_rows=2) as writer:
         writer.append(codes)
-    found = checked_rows(tmp_path, document(DOMAIN, {"word": "row"}, of="rows")).margins
+    row = document(DOMAIN, {"word": "row"}, of="rows")
+    found = checked_rows(tmp_path, read(tmp_path, row, range(7))).margins
     assert {name: counts.tolist() for name, counts in found.items()} == {
         "a": [3, 2, 2],
         "b": np.bincount(codes[1], minlength=300).tolist(),

@@ -13,7 +13,6 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.household_counter import HouseholdCounter
-from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.methods.prior import PublicPrior, as_codes
 from dp_core.methods.reconstruction import auto, reconstructor
 from dp_core.methods.reconstruction.estimates.implied_pairs import counted
@@ -25,6 +24,7 @@ from dp_core.plan.steps.posterior_draws import PosteriorDraws
 from dp_core.schema.linked.possible_members import possible_household
 from dp_core.schema.structure.member_rules import broken_households
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from dp_core.tables.linked_records import from_pair_rows
 from tests.member_rules import ADULT, REFERENCE, RULES, SPOUSE, schema_with
 

@@ -552,8 +552,8 @@ def test_data_that_are_being_written(project, command, monkeypatch, says):
 
     batches = Source._csv_batches
 
-    def written(self):
-        yield from batches(self)
+    def written(self, notes):
+        yield from batches(self, notes)
         os.utime(project.folder / "town.csv", (1, 1))
 
     monkeypatch.setattr(Source, "_csv_batches", written)

@@ -14,7 +14,6 @@ from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import MEMBERS, OTHER, LinkedColumns
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.estimates.raking import margin, rake
@@ -31,6 +30,7 @@ from dp_core.schema.linked.possible_members import households_with, with_donors
 from dp_core.schema.structure.households_with_members import codes_with_members, domain_with_members
 from dp_core.schema.structure.member_rules import MemberRule, broken_households
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 
 SWEEPS = 12
 """Most sweeps, each over all values of all members; more are made while a rule is broken."""

@@ -7,11 +7,13 @@ import pyarrow as pa
 import pytest
 
 from dp_core.confidential import source
-from dp_core.confidential.linked.linked_source import LinkedSource, read_households
+from dp_core.confidential.linked.linked_source import LinkedSource, household_notes, read_households
 from dp_core.confidential.source import keyed_digest, keyed_digests, open_source
 from dp_core.errors import BadInput, SchemaViolation
-from dp_core.kernel.counting import household_rows
+from dp_core.kernel.coding import raw_rows
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.schema.rules.file_rules import file_rules
+from dp_core.tables import household_rows
 from tests.linked_frames import household_codes, pair_row_codes
 from tests.linked_release import SCHEMA, frames
 
@@ -42,7 +44,7 @@ def opened(folder, schema, found):
 def test_batches_of_any_size_give_the_codes_of_the_whole_tables(
     tmp_path, monkeypatch, schema, found, rows
 ):
-    monkeypatch.setattr(source, "BATCH_ROWS", rows)
+    monkeypatch.setattr(raw_rows, "BATCH_ROWS", rows)
     read = read_households(schema, opened(tmp_path, schema, found))
     whole = household_codes(schema, *(pa.Table.from_pandas(each) for each in found.values()))
     for name in ("households", "sizes", "persons"):
@@ -54,7 +56,8 @@ def test_pieces_of_pair_rows_are_whole_households_and_add_up(
     tmp_path, monkeypatch, schema, found, rows
 ):
     monkeypatch.setattr(household_rows, "_BLOCK", rows)
-    households = read_households(schema, opened(tmp_path, schema, found))
+    notes = household_notes(file_rules(schema), tmp_path)
+    households = read_households(schema, opened(tmp_path, schema, found), notes=notes)
     made = household_rows.pair_row_pieces(schema.linked, schema.domain, households)
     pieces, units, done = zip(*made, strict=True)
     # A household of 4 members has 12 pair rows.
@@ -71,7 +74,7 @@ def test_pieces_of_pair_rows_are_whole_households_and_add_up(
 
 @pytest.mark.parametrize("rows", [1, 7, 1 << 18])
 def test_a_fault_between_batches_is_found(tmp_path, monkeypatch, schema, found, rows):
-    monkeypatch.setattr(source, "BATCH_ROWS", rows)
+    monkeypatch.setattr(raw_rows, "BATCH_ROWS", rows)
     found["homes"].loc[79, "home"] = found["homes"].loc[0, "home"]
     with pytest.raises(SchemaViolation, match="repeats a key"):
         read_households(schema, opened(tmp_path, schema, found))

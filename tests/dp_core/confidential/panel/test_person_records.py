@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dp_core.confidential import source as source_module
 from dp_core.confidential.panel import person_records
 from dp_core.confidential.panel.panel_source import PanelSource
 from dp_core.confidential.panel.row_columns import row_columns
 from dp_core.confidential.source import keyed_digest, keyed_digests, open_source
 from dp_core.errors import BadInput, SchemaViolation
+from dp_core.kernel.coding import raw_rows
 from dp_core.schema.panel.panel_waves import ABSENT
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.panel_files import (
@@ -90,7 +90,7 @@ def same(one, other):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("parts", [1, 4])
 def test_records_are_the_pivot_of_the_rows(tmp_path, monkeypatch, kind, parts):
-    monkeypatch.setattr(source_module, "BATCH_ROWS", 97)
+    monkeypatch.setattr(raw_rows, "BATCH_ROWS", 97)
     monkeypatch.setattr(person_records, "GROUP_ROWS", 50)
     rows = panel_frame()
     made = records(opened(tmp_path, rows, kind, parts=parts))

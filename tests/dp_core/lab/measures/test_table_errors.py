@@ -12,7 +12,6 @@ import pytest
 
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import LinkedColumns
 from dp_core.lab.measures.table_errors import (
     KINDS,
@@ -28,6 +27,7 @@ from dp_core.lab.measures.table_errors import (
     tables_in_own_units,
 )
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from tests.linked_frames import pair_row_codes
 from tests.linked_release import SCHEMA, frames
 

@@ -11,7 +11,6 @@ import pytest
 from dp_core.client.released import Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.methods.reconstruction.kernels import member_copies
 from dp_core.methods.reconstruction.kernels.member_moves import add_members, move_members
@@ -29,6 +28,7 @@ from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.structure.member_rules import MemberRule, broken_households
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.tables.cliques import cliques_of
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from dp_core.tables.linked_records import from_pair_rows
 
 LINKED = LinkedTables(

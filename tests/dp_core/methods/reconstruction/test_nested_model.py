@@ -12,7 +12,6 @@ from dp_core.client.released import Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import MEMBERS, LinkedColumns
 from dp_core.methods.reconstruction.nested_model import (
     NestedModel,
@@ -23,6 +22,7 @@ from dp_core.methods.reconstruction.nested_model import (
 from dp_core.methods.reconstruction.reconstructor import FittedTables
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.tables.cliques import cliques_of, levels_within
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from dp_core.tables.linked_records import from_pair_rows
 from dp_core.tables.nested_columns import NestedColumns
 

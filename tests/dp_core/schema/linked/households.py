@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_rows import HouseholdRows
 from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.schema.linked.linked_tables import LinkedTables
+from dp_core.tables.household_rows import HouseholdRows
 
 HOMES, PEOPLE = {"a": 2, "b": 3}, {"x": 2, "y": 3}
 

@@ -5,9 +5,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dp_core.kernel.counting.household_rows import HouseholdRows
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.linked.linked_decoding import decode_tables
+from dp_core.tables.household_rows import HouseholdRows
 from tests.schema_texts import FLATS, read
 
 SCHEMA = read(FLATS)

@@ -9,7 +9,6 @@ import pytest
 
 from dp_core.errors import BadInput, ReleaseError
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.schema.linked import possible_members
@@ -28,6 +27,7 @@ from dp_core.schema.structure.member_rules import (
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import cliques_of
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from dp_core.tables.linked_records import from_pair_rows
 from tests.dp_core.schema.linked.test_possible_members import APART
 from tests.dp_core.schema.linked.test_possible_members import TEXT as PAIRS

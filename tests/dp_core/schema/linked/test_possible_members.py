@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.schema.linked.linked_decoding import decode_tables
 from dp_core.schema.linked.member_counts import decided_by_codes
 from dp_core.schema.linked.possible_members import (
@@ -15,6 +14,7 @@ from dp_core.schema.linked.possible_members import (
     with_possible_members,
 )
 from dp_core.schema.rules.possible_codes import with_possible_values
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from dp_core.tables.linked_records import from_pair_rows
 from tests.schema_texts import read
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from dp_core.kernel.counting import household_rows
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.counting.household_rows import HouseholdRows, to_pair_rows
 from dp_core.kernel.counting.linked_columns import LinkedColumns
+from dp_core.tables import household_rows
+from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
 from dp_core.tables.linked_records import from_pair_rows
 from dp_core.tables.table_plan import count_codes
 from tests.dp_core.schema.linked.households import PEOPLE, files, tables, wide

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from dp_core.confidential.memory_counter import observed_cells
-from dp_core.kernel.counting.sparse_cells import count_keys, pack, unpack
+from dp_core.kernel.counting.sparse_cells import pack
+from dp_core.tables.cell_keys import count_keys, unpack
 
 
 @pytest.mark.parametrize("sizes", [(3, 4, 5), (2**16, 2**16, 2**16, 2**16)])  # one word, and two
