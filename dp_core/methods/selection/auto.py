@@ -234,7 +234,7 @@ class Auto(Selector):
         noise = np.array([1 / each for _, each in columns])
         costs, wanted = self._costs(terms, certain), CertainParts.of(certain, domain, terms)
         statistic, found = self.statistic(domain), None
-        gains = Gains.expect(domain, steadied, noise, curator, inputs.measure_cost)
+        gains = Gains.expect(domain, steadied, noise, curator, inputs.measure_cost, inputs.zeros)
         if statistic is not None and self._by_forest(domain):
             found = look_at_wide(
                 curator,

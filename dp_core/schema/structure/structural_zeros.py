@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -242,6 +243,34 @@ class StructuralZeros:
                     empty.append(Rule((name,), (levels,), f"no possible record has these: {name}"))
         return StructuralZeros((*self.rules, *empty)) if empty else self
 
+    def with_implied_pairs(self, domain: Domain) -> StructuralZeros:
+        """Return the rules, with further rules for pairs of codes that a third column excludes.
+
+        Two codes cannot occur together if, for each level of some third column, one of the two
+        cannot. So where several columns are missing under the same condition, each pair of them is
+        missing together.
+
+        Args:
+            domain: All columns.
+        """
+        stated: dict[Clique, NDArray[np.bool_]] = {}
+        for clique in self.cliques:
+            pair = tuple(name for name in domain.columns if name in clique)
+            if len(pair) == 2 and pair not in stated:
+                allowed = ~self.mask(domain.project(pair))
+                stated[pair], stated[pair[::-1]] = allowed, allowed.T
+        names = [name for name in domain.columns if any(name in pair for pair in stated)]
+        found = []
+        for one, other in itertools.combinations(names, 2):
+            through = [
+                stated[one, middle] @ stated[middle, other]
+                for middle in names
+                if (one, middle) in stated and (middle, other) in stated
+            ]
+            if through:
+                found += _excluding((one, other), np.logical_and.reduce(through))
+        return StructuralZeros((*self.rules, *found)) if found else self
+
     def violations(self, data: Dataset) -> NDArray[np.bool_]:
         """Return which rows break a rule, shape (rows,)."""
         broken = np.zeros(data.rows, dtype=bool)
@@ -377,6 +406,18 @@ class StructuralZeros:
         for rule in self._separate:
             broken += rule.breaks(data, rows)
         return broken
+
+
+def _excluding(columns: Clique, allowed: NDArray[np.bool_]) -> list[Rule]:
+    """Return rules that exclude the other cells of a pair of columns, one for each kind of row."""
+    kinds, places = np.unique(allowed, axis=0, return_inverse=True)
+    found = []
+    for kind, allows in enumerate(kinds):
+        rows, cells = np.flatnonzero(places.ravel() == kind), np.flatnonzero(~allows)
+        if cells.size:
+            codes = tuple(tuple(int(code) for code in each) for each in (rows, cells))
+            found.append(Rule(columns, codes, f"a third column excludes these: {columns}"))
+    return found
 
 
 def _ways_out(

@@ -24,6 +24,7 @@ Margin: TypeAlias = tuple[Clique, NDArray[np.float64]]
 """Columns and their table, axes in the order of the table it is a margin of."""
 
 _ROUNDS = 200
+_FEW_ROUNDS = 30  # of a pair
 _FLOOR = 1e-9  # part of all records put into an empty cell if margins contradict zeros
 
 
@@ -65,6 +66,32 @@ def rake(
         if moved < tolerance:
             break
     return values
+
+
+def without_dependence(
+    domain: Domain,
+    clique: Clique,
+    one: NDArray[np.float64],
+    other: NDArray[np.float64],
+    *,
+    zeros: StructuralZeros,
+) -> NDArray[np.float64]:
+    """Return the expected counts of two columns without dependence, except by impossible cells.
+
+    Args:
+        domain: All columns.
+        clique: The two columns.
+        one: Table of the first, in records, shape (p,).
+        other: Table of the second, shape (q,), of the same total.
+        zeros: Impossible cells.
+    """
+    product = np.multiply.outer(one, other) / max(float(one.sum()), 1e-9)
+    possible = ~zeros.mask(domain.project(clique))
+    if possible.all():
+        return np.asarray(product)
+    a, b = clique
+    margins = [((a,), one), ((b,), other)]
+    return rake(product * possible, clique, margins, rounds=_FEW_ROUNDS)
 
 
 def rake_among_zeros(

@@ -31,7 +31,7 @@ from dp_core.client.released import Released, Table
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.prior import PublicPrior
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
-from dp_core.methods.reconstruction.estimates.raking import rake
+from dp_core.methods.reconstruction.estimates.raking import without_dependence
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from dp_core.methods.replicates.posterior.agreement import clear_scores
 from dp_core.methods.replicates.posterior.column_draws import (
@@ -71,8 +71,6 @@ MOST_CELLS = 1 << 22
 MOST_PAIRS = 2000
 """Largest number of drawn pairs (all pairs of 63 columns). Measured pairs are always drawn, then
 the smallest others within both limits. The remaining pairs follow from the records."""
-
-_RAKING_ROUNDS = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,7 +149,7 @@ class PosteriorTables:
                 "Posterior sets must be at least 2, because their differences show the noise."
             )
         pooled = pool(domain, released, rows=rows)
-        zeros = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
+        zeros = zeros.with_empty_levels(domain, most_cells=MOST_CELLS).with_implied_pairs(domain)
         total, totals = draw_total(pooled, sets, rng)
         known = _known_scores(pooled, scores or {})
         told, fixed = sums or {}, counts or {}
@@ -433,27 +431,6 @@ class PosteriorTables:
         rng = np.random.default_rng([self.seed, len(self.pairs)])
         found |= self.larger.draw(number, sets, found, rng=rng)
         return tuple(Table(self.domain.project(clique), values) for clique, values in found.items())
-
-
-def without_dependence(
-    domain: Domain, clique: Clique, one: Floats, other: Floats, *, zeros: StructuralZeros
-) -> Floats:
-    """Return the expected counts of two columns without dependence, except by impossible cells.
-
-    Args:
-        domain: All columns.
-        clique: The two columns.
-        one: Table of the first, in records, shape (p,).
-        other: Table of the second, shape (q,), of the same total.
-        zeros: Impossible cells.
-    """
-    product = np.multiply.outer(one, other) / max(float(one.sum()), 1e-9)
-    possible = ~zeros.mask(domain.project(clique))
-    if possible.all():
-        return np.asarray(product)
-    a, b = clique
-    margins = [((a,), one), ((b,), other)]
-    return rake(product * possible, clique, margins, rounds=_RAKING_ROUNDS)
 
 
 def _known_scores(pooled: Pooled, scores: Mapping[str, Floats]) -> dict[str, Floats]:

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.questions.table_distance import TableDistance
+from dp_core.methods.reconstruction.estimates.raking import without_dependence
 from dp_core.methods.selection.budget.chance import HALF_NORMAL, Chance
 from dp_core.methods.selection.budget.dependence import expected_near_products, usual
 from dp_core.methods.selection.candidates.model_errors import GRID, table_distances
@@ -45,6 +46,7 @@ from dp_core.methods.selection.candidates.pairs import (
     most_dependent,
 )
 from dp_core.methods.selection.selector import Dependences
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from dp_core.client.curator import Curator
@@ -73,12 +75,16 @@ class Gains:
         columns: Estimated one-way tables, in records, by column.
         noise: Standard deviation of the noise of each of their cells, in records, by column.
         left: Expected absolute error of a cell of a measured pair, in records.
+        domain: All columns.
+        zeros: Impossible cells, which are no dependence.
     """
 
     rows: float
     columns: Mapping[str, NDArray[np.float64]]
     noise: Mapping[str, float]
     left: float
+    domain: Domain
+    zeros: StructuralZeros
     _kept: dict[Clique, tuple[NDArray[np.int64], int]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -91,6 +97,7 @@ class Gains:
         variances: NDArray[np.float64],
         curator: Curator,
         measure_cost: Fraction,
+        zeros: StructuralZeros,
     ) -> Gains:
         """Return the scores if columns get half of the measuring budget, and a forest the rest.
 
@@ -100,6 +107,7 @@ class Gains:
             variances: Noise variance of a cell of each, in records squared.
             curator: Knows the noise of a budget.
             measure_cost: Measuring budget.
+            zeros: Impossible cells.
         """
         names = domain.columns
         return cls(
@@ -107,6 +115,8 @@ class Gains:
             dict(zip(names, columns, strict=True)),
             dict(zip(names, np.sqrt(variances).tolist(), strict=True)),
             curator.count_noise(measure_cost / (2 * len(names))).mean_absolute,
+            domain,
+            zeros.with_implied_pairs(domain),
         )
 
     def of(self, pairs: Sequence[Clique]) -> TableDistance:
@@ -134,9 +144,9 @@ class Gains:
         return table_distances(pairs, tables, noise=self.left, drawn_in=True, extra=extra)
 
     def product(self, pair: Clique) -> NDArray[np.float64]:
-        """Return the table of a pair if its columns were independent, in records."""
-        one, two = pair
-        return np.multiply.outer(self.columns[one] / self.rows, self.columns[two])
+        """Return the table of a pair if only impossible cells made it dependent, in records."""
+        one, two = (self.columns[name] for name in pair)
+        return without_dependence(self.domain, pair, one, two, zeros=self.zeros)
 
     def apart(self, name: str) -> float:
         """Return the expected L1 distance of a column's estimate from its table, in records."""

@@ -17,6 +17,7 @@ from dp_core.methods.selection.auto import Auto, _alone, _steadied
 from dp_core.methods.selection.budget import residual_balance
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
+from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.measured import select_in_memory
 
 BINARY = Domain(tuple("abcdefgh"), (2,) * 8)
@@ -38,6 +39,7 @@ def selected(
     method=Auto(),  # noqa: B008
     look=Fraction(1, 20),
     measure=Fraction(17, 20),
+    **more,
 ):
     """Return what is selected, and the session that paid; `look` and `measure` are shares."""
     return select_in_memory(
@@ -48,6 +50,7 @@ def selected(
         one_way=Fraction(1, 10),
         look=look,
         measure=measure,
+        **more,
     )
 
 
@@ -120,6 +123,29 @@ def test_a_dependence_that_the_chain_does_not_imply_gets_its_share():
     found = shares_of_pairs(0.25)
     assert max(found.keys() - {*links}, key=found.__getitem__) == ("a", "f")
     assert found["a", "f"] > 0.5 * min(found[link] for link in links)
+
+
+def test_what_rules_imply_is_no_dependence_and_gets_no_budget():
+    """Children lack two columns, which depend on nothing else.
+
+    Looks have hardly noise: a false failure below 1e-80.
+    """
+    rng = np.random.default_rng(5)
+    domain, rows = Domain(tuple("apqs"), (4, 4, 4, 4)), 20_000
+    codes = rng.integers(0, 4, (4, rows))
+    codes[1:3] = np.where(codes[0] == 0, 3, rng.integers(0, 3, (2, rows)))
+    zeros = StructuralZeros(
+        tuple(
+            Rule(("a", column), (ages, gone), "missing together")
+            for column in "pq"
+            for ages, gone in (((0,), (0, 1, 2)), ((1, 2, 3), (3,)))
+        )
+    )
+    shares = {"look": Fraction(1, 2), "measure": limit_of("1") / limit_of("200")}
+    without, _ = selected(domain, codes, "200", **shares)
+    assert ("p", "q") in without.cliques
+    found, _ = selected(domain, codes, "200", zeros=zeros, **shares)
+    assert {len(clique) for clique in found.cliques} == {1}
 
 
 def test_a_pair_that_is_mostly_its_own_is_measured_whole():

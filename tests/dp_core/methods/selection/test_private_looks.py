@@ -36,7 +36,7 @@ from dp_core.methods.selection.candidates.private_looks import (
     strongest_forest,
 )
 from dp_core.methods.selection.selector import Dependences
-from tests.measured import curator_of, select_in_memory
+from tests.measured import NONE, curator_of, select_in_memory
 
 DOMAIN = Domain(tuple("abcdef"), (2, 3, 4, 2, 5, 3))
 PAIRS = tuple(itertools.combinations(DOMAIN.columns, 2))
@@ -61,7 +61,8 @@ def asked(data, *, limit=1, kind="zcdp", neighbours="add-remove", noise=0.0, see
         name: np.maximum(exact[name,].counts + rng.normal(0, noise, size), 0.0)
         for name, size in zip(data.domain.columns, data.domain.sizes, strict=True)
     }
-    return curator, session, Gains(data.rows, columns, dict.fromkeys(columns, noise), 0.0)
+    noises = dict.fromkeys(columns, noise)
+    return curator, session, Gains(data.rows, columns, noises, 0.0, data.domain, NONE)
 
 
 @pytest.mark.parametrize("kind", ["zcdp", "pure"])
@@ -73,7 +74,8 @@ def test_with_hardly_noise_it_is_the_distance_from_the_product_of_the_columns(ki
     tables = MemoryCounter(data).count(PAIRS)
     for pair, value, added in zip(PAIRS, found.asked.values, found.asked.added, strict=True):
         one, two = pair
-        product = np.multiply.outer(gains.columns[one], gains.columns[two]) / data.rows
+        product = np.multiply.outer(gains.columns[one], gains.columns[two])
+        product /= gains.columns[one].sum()
         distance = np.abs(tables[pair].counts - product).sum()
         # Each of at most 20 cells of the product is rounded to the grid.
         assert value / GRID == pytest.approx(distance, abs=20 / 2 / GRID + 1)
@@ -189,7 +191,7 @@ def scored(data, *, limit=1, kind="zcdp", neighbours="add-remove"):
     exact = MemoryCounter(data).count([(name,) for name in data.domain.columns])
     columns = [exact[name,].counts.astype(float) for name in data.domain.columns]
     return curator, session, Gains.expect(
-        data.domain, columns, np.ones(len(columns)), curator, Fraction(limit, 2)
+        data.domain, columns, np.ones(len(columns)), curator, Fraction(limit, 2), NONE
     )  # fmt: skip
 
 

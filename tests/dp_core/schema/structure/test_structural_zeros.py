@@ -194,3 +194,37 @@ def test_levels_that_no_possible_row_has_become_rules_and_no_others(zeros):
             np.testing.assert_array_equal(
                 found.mask(DOMAIN.project((name,))), impossible.all(axis=others)
             )
+
+
+@given(ZEROS)
+def test_implied_pairs_exclude_no_possible_record(zeros):
+    """Every record that the rules allow obeys the implied rules as well, and no other does more."""
+    implied = zeros.with_implied_pairs(DOMAIN)
+    every = Dataset(DOMAIN, np.indices(DOMAIN.sizes).reshape(4, -1).astype(np.uint16))
+    before, after = zeros.violations(every), implied.violations(every)
+    assert (before <= after).all()
+    assert (after <= before).all()
+
+
+def test_columns_that_are_missing_under_one_condition_are_missing_together():
+    domain = Domain(("age", "pay", "hours", "sex"), (4, 3, 5, 2))  # the last code is missing
+    zeros = StructuralZeros(
+        tuple(
+            Rule(("age", column), (ages, codes), f"{column} of {ages}")
+            for column, size in (("pay", 3), ("hours", 5))
+            for ages, codes in (((0,), tuple(range(size - 1))), ((1, 2, 3), (size - 1,)))
+        )
+    )
+    implied = zeros.with_implied_pairs(domain)
+    impossible = implied.mask(domain.project(("pay", "hours")))
+    assert not zeros.mask(domain.project(("pay", "hours"))).any()
+    wanted = np.zeros((3, 5), dtype=bool)
+    wanted[2, :4] = wanted[:2, 4] = True
+    np.testing.assert_array_equal(impossible, wanted)
+    assert not implied.mask(domain.project(("pay", "sex"))).any()
+    assert {*implied.cliques} == {("age", "pay"), ("age", "hours"), ("pay", "hours")}
+
+
+def test_without_a_common_column_nothing_is_implied():
+    zeros = StructuralZeros((Rule(("a", "b"), ((0,), (1,)), "one"), Rule(("c",), ((0,),), "two")))
+    assert zeros.with_implied_pairs(DOMAIN) is zeros
