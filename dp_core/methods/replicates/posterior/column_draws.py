@@ -59,6 +59,30 @@ def draw_total(pooled: Pooled, sets: int, rng: np.random.Generator) -> tuple[flo
     return total, np.maximum(truncated(np.asarray([total]), spread, scores)[:, 0], 1.0)
 
 
+def falling_tails(counts: Floats, scores: Floats | None) -> Floats:
+    """Return noisy counts that fall towards the ends of a column, where noise hides its levels.
+
+    A few records of noise far out change the moments of a number more than all others. So beyond
+    the last level that stands out, the counts continue it as a geometric series with the same sum.
+
+    Args:
+        counts: Noisy counts, shape (levels,), in records.
+        scores: Values of the levels, which ascend but for a missing one, cut to those of levels
+            that stand out (`clear_scores`); None for levels without values, whose counts stay.
+    """
+    if scores is None:
+        return counts
+    found = counts.copy()
+    for tail in (
+        np.flatnonzero(scores == scores.min())[::-1],
+        np.flatnonzero(scores == scores.max()),
+    ):
+        left, last = max(float(counts[tail[1:]].sum()), 0.0), max(float(counts[tail[0]]), 1.0)
+        series = (left / (left + last)) ** np.arange(1, tail.size)
+        found[tail[1:]] = left * series / max(float(series.sum()), 1e-300)
+    return found
+
+
 def draw_column(
     domain: Domain,
     measured: Told | None,
@@ -99,7 +123,7 @@ def draw_column(
         noise = off / np.maximum(spread, 1e-9)
         left = truncated_variance(counts, spread) * possible
     drawn = truncated(counts, spread, noise) * possible
-    middle = centre(counts, spread, possible)
+    middle = centre(falling_tails(counts, scores), spread, possible)
 
     def settled(values: Floats, before: Floats, size: float) -> Floats:
         if scores is None:

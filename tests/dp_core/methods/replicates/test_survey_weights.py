@@ -147,15 +147,15 @@ def test_what_is_stated_is_looked_for_in_the_sets(tmp_path):
 
     pq.write_table(table, path, row_group_size=1000)
     assert pq.read_metadata(path).num_row_groups == 3
-    assert misses(tmp_path, schema, [off]) == []
+    assert misses(tmp_path, schema, {1: off}) == []
     weights = table["weight"].to_numpy().copy()
     weights[7] += 1
     pq.write_table(
         table.set_column(table.schema.get_field_index("weight"), "weight", [weights]), path
     )
-    (sentence,) = misses(tmp_path, schema, [0.0])
+    (sentence,) = misses(tmp_path, schema, {1: 0.0})
     assert "synthetic/set-1.parquet" in sentence
-    assert misses(tmp_path, schema, [1e-3]) == []
+    assert misses(tmp_path, schema, {1: 1e-3}) == []
 
 
 def test_the_statement_says_to_what_and_how_near(tmp_path):

@@ -142,10 +142,16 @@ def test_what_rules_imply_is_no_dependence_and_gets_no_budget():
         )
     )
     shares = {"look": Fraction(1, 2), "measure": limit_of("1") / limit_of("200")}
-    without, _ = selected(domain, codes, "200", **shares)
-    assert ("p", "q") in without.cliques
-    found, _ = selected(domain, codes, "200", zeros=zeros, **shares)
-    assert {len(clique) for clique in found.cliques} == {1}
+    found = []
+    for rules in (StructuralZeros(), zeros):
+        selection, _ = selected(
+            *(domain, codes, "200"), method=Auto(order=2), zeros=rules, **shares
+        )
+        weights = dict(zip(selection.cliques, map(float, selection.weights), strict=True))
+        found.append([weights.get(pair, 0.0) for pair in (("p", "q"), ("p", "s"))])
+    (alone, other), (implied, another) = found
+    assert alone > 1.2 * other
+    assert implied == pytest.approx(another, rel=0.1)
 
 
 def test_a_pair_that_is_mostly_its_own_is_measured_whole():
