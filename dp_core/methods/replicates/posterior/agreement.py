@@ -145,6 +145,8 @@ def _nearest(values: Floats, variances: Floats, wanted: Sequence[Moment]) -> Flo
 
 def _multipliers(weights: Floats, by_row: Floats, by_column: Floats) -> Floats:
     """Return u + v such that `weights (u + v)` has the given margins, shape of the weights."""
+    if weights.shape[0] > weights.shape[1]:  # the equations of the shorter side are solved
+        return _multipliers(weights.T, by_column, by_row).T
     across, down = weights.sum(axis=1), np.maximum(weights.sum(axis=0), 1e-12)
     normal = np.diag(across) - (weights / down) @ weights.T
     # The margins share their total, so one equation is redundant.

@@ -56,7 +56,7 @@ PUBLIC = 0.5
 matters if noise hides whether they fit; a wrong prior then costs less than with a weight of 1."""
 _WORTH = 1.0  # weight of the typical file, as a number of pairs
 _ROUNDS = 100
-_MOST_EXACT = 512  # areas of a larger one whose directions are eigenvectors
+_MOST_EXACT = 512  # levels, or areas of a larger one, whose directions are eigenvectors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +84,12 @@ class Column:
         Args:
             counts: One-way table, in records, shape (levels,).
             scores: Value of each level, on any scale, shape (levels,).
+
+        Returns:
+            The column; its directions are sparse, and none is a trend, if it has very many levels.
         """
+        if counts.size > _MOST_EXACT:
+            return cls.of_areas(counts, [np.arange(counts.size)])
         kept = np.maximum(counts, 0.5)
         shares = kept / kept.sum()
         covariance = np.diag(shares) - np.outer(shares, shares)

@@ -182,3 +182,15 @@ def test_sampling_of_the_file_is_kept_where_nothing_tells_it_from_dependence():
         Pair(ONE, OTHER, TOTAL, dependence=(300.0, 1e-3), sums=sums),
     ):
         assert (conditional(pair, small)[1] > 0).all()
+
+
+def test_directions_of_very_many_levels_are_sparse_and_orthonormal():
+    counts = TOTAL / np.arange(1.0, 1_201.0)
+    column = Column.of(counts, np.arange(1_200.0))
+    assert not column.trend
+    assert column.vectors.nnz < 0.02 * 1_200**2
+    dense = column.vectors.toarray()
+    assert dense.T @ dense == pytest.approx(np.eye(1_199), abs=1e-9)
+    assert dense.sum(axis=0) == pytest.approx(np.zeros(1_199), abs=1e-9)
+    covariance = np.diag(column.shares) - np.outer(column.shares, column.shares)
+    assert column.values == pytest.approx(np.diag(dense.T @ covariance @ dense), abs=1e-9)

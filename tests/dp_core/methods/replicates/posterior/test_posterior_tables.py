@@ -209,3 +209,27 @@ def test_a_value_far_out_that_nobody_has_does_not_move_the_others(seed):
         )
 
     assert distance(scores) < 1.3 * distance(None)
+
+
+def test_a_column_of_many_levels_takes_no_matrix_of_their_square(monkeypatch):
+    """A matrix of 3,000 x 3,000 levels is refused; 200 MB would be 5,000 x 5,000."""
+    domain = Domain(("many", "a", "b"), (3_000, 3, 4))
+    rng = np.random.default_rng(6)
+    counts = rng.multinomial(20_000, rng.dirichlet(np.full(36_000, 0.05))).reshape(domain.sizes)
+    released = [
+        noisy_table(each, summed(counts, domain, each.columns) + rng.integers(-20, 21, each.sizes))
+        for each in map(domain.project, (("many",), ("a",), ("b",), ("many", "a")))
+    ]
+    for name in ("eigh", "solve"):
+        original = getattr(np.linalg, name)
+
+        def small(matrix, *more, original=original):
+            assert max(matrix.shape) < 100
+            return original(matrix, *more)
+
+        monkeypatch.setattr(np.linalg, name, small)
+    found = PosteriorTables.of(domain, released, sets=2, rows=20_000, zeros=NOTHING, rng=rng)
+    for tables in (found.centre(), found.draw(1)):
+        by_clique = {table.clique: table.values for table in tables}
+        assert by_clique["many", "a"].sum(axis=1) == pytest.approx(by_clique["many",], abs=0.5)
+        assert by_clique["many", "a"].sum(axis=0) == pytest.approx(by_clique["a",], abs=0.5)
