@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.requests import Request
 from dp_core.policies.stage_grant import PAYS, StageGrant
-from dp_core.schema.expectations.suite import rules_of
 from tasks.confidential.frames import Blocks, Malformed
 from tasks.confidential.messages import VERSION, error_of
 from tasks.confidential.plain_values import (
@@ -117,17 +116,6 @@ class Client:
             _require("rows", found is not None and found >= 0)
         else:
             _require("rows", found is None)
-        return found
-
-    def judge(self, run: Run) -> list[list[int]]:
-        """Return, for each set, the numbers of the expectations that it does not meet."""
-        found = self._run_reply(run, "judged", {"type": "judge"})[0]["not_met"]
-        known = {*range(len(rules_of(run.spec.schema.coarse or run.spec.schema, sets=True)))}
-        _require("judged", len(found) == run.spec.sets)
-        for numbers in found:
-            _require("judged", {*map(type, numbers)} <= {int} and {*numbers} <= known)
-            # privacy: another order, or a number twice, could tell more than what is not met.
-            _require("judged", numbers == sorted({*numbers}))
         return found
 
     def _run_reply(

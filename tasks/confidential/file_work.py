@@ -20,11 +20,9 @@ from dp_core.tables.coarse_counter import CoarseCounter
 from tasks.confidential.confidential_run import ConfidentialRun
 from tasks.run.public_files import read_released, records, synthetic_codes, synthetic_files
 
-_COUNTED, _COMPARED, _SCORED = 0.1, 0.5, 0.7
+_COUNTED, _COMPARED, _SCORED, _WRITTEN = 0.1, 0.5, 0.7, 0.8
 """Parts of the stage `check`, roughly, after the sets are counted, compared with the file and
-scored."""
-COMPARED = 0.8
-"""Part of the stage `check` after the internal pages are written."""
+scored, and after the internal pages are written; the sets are judged later."""
 
 
 def identify(run: ConfidentialRun) -> None:
@@ -191,7 +189,7 @@ def compare(run: ConfidentialRun) -> None:
     with unheard():  # privacy: warnings while the page is made may depend on the data.
         write_utility(run.folder.internal, result, page, scores=scores)
     _compare_inference(run)
-    run.progress("check", COMPARED)
+    run.progress("check", _WRITTEN)
 
 
 def _compare_inference(run: ConfidentialRun) -> None:
@@ -209,17 +207,6 @@ def _compare_inference(run: ConfidentialRun) -> None:
         run.spec.formulas,
         rule=rule_of(run.spec.mode, run.spec.sets),
     )
-
-
-def judge_sets(run: ConfidentialRun, progress: Callable[[float], None]) -> list[list[int]]:
-    """Return, for each set, the numbers of the expectations that it does not meet. Public."""
-    from tasks.validation import judged_frames
-
-    schema = run.spec.schema.coarse or run.spec.schema
-    files = [synthetic_files(run, number) for number in range(1, run.spec.sets + 1)]
-    if schema.linked is None:
-        return judged_frames.judge_sets(schema, [file for (file,) in files], progress)
-    return judged_frames.judge_linked_sets(schema, files, progress)
 
 
 WORK: Mapping[str, Callable[[ConfidentialRun], None]] = {

@@ -219,15 +219,6 @@ class Host:
             "rows": run_and_count_refusal(stage, kernel.public_rows, self._opened),
         }
 
-    def _judge(self) -> dict[str, Any]:
-        run = self._opened
-
-        def progress(done: float) -> None:
-            run.progress("check", file_work.COMPARED + (1 - file_work.COMPARED) * done)
-
-        found = run_and_count_refusal("check", lambda: file_work.judge_sets(run, progress), run)
-        return {"type": "judged", "not_met": [[*map(int, numbers)] for numbers in found]}
-
     def _kernel(self, stage: str, codes: Codes) -> Kernel:
         """Return the kernel about one kind of codes, which charges under a stage's grant."""
         run, grant = self._bound, self._grants.get(stage)

@@ -84,8 +84,6 @@ REQUESTS: Mapping[str, Fields] = {
     "grant": {"stage": _TEXT},
     "ask": {"stage": _TEXT, "codes": get_args(Codes), "request": (dict,)},
     "rows": {"stage": _TEXT, "codes": get_args(Codes)},
-    # Judges the sets by the schema's expectations.
-    "judge": {},
 }
 """What a client may send, by `type`."""
 
@@ -103,8 +101,6 @@ REPLIES: Mapping[str, Fields] = {
     "answer": {},
     # A number only if the relation makes it public.
     "rows": {"rows": (int, NoneType)},
-    # Of each set, the positions of the expectations that it does not meet, in their order.
-    "judged": {"not_met": (list,)},
     # The error's own message is `kept` in the internal folder, unless it could not be written.
     "error": {"kind": tuple(ERRORS), "row": (None, *sorted(ROWS)), "kept": (bool,)},
 }

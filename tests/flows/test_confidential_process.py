@@ -21,7 +21,7 @@ from tests.flows.conftest import assert_charged_once, plainly, survey
 from tests.flows.test_database_release import TABLE, fill
 from tests.full import some
 
-MESSAGES = 18
+MESSAGES = 17
 """Messages of the project's release, more or less: what it asks for depends on noise."""
 ROOT = Path(__file__).parents[2]
 
@@ -82,7 +82,7 @@ def test_this_process_holds_no_row_and_no_exact_count(project, watched, monkeypa
     assert re.search(r"Seccomp:\s+2\n", used[0].state)
     assert abs(len(used[0].messages) - MESSAGES) <= 3
     types = {kind for kind, _ in used[0].messages}
-    assert types == {"open", "work", "grant", "ask", "rows", "judge"}
+    assert types == {"open", "work", "grant", "ask", "rows"}
 
 
 @pytest.mark.usefixtures("quick")
@@ -149,7 +149,11 @@ def test_the_code_that_judges_and_pays_is_not_even_loaded_in_the_client(project)
     ).stdout
     loaded = told.rpartition("loaded: ")[2].split()
     assert "tasks.confidential.client" in loaded
-    forbidden = ("tasks.ledger.charging", "tasks.confidential.host", "tasks.inputs")
+    assert "tasks.validation.judged_sets" in loaded  # sets are public
+    forbidden = (
+        *("tasks.ledger.charging", "tasks.confidential.host", "tasks.inputs"),
+        "tasks.validation.expectations",
+    )
     assert [name for name in loaded if name.startswith(forbidden)] == []
     assert_charged_once(project)
 

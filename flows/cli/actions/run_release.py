@@ -66,8 +66,12 @@ def make(
     # Faults of spec, schema, paths, budget, disk and servers are found at once, without Prefect.
     plan = _opening(spec, out, release, options.get("dask"), verbose=verbose)
     made = plan.spec.release
-    # The process that may see the data loads while Prefect does, and shares the imports so far.
-    with contextlib.closing(connection.connect(plan, options.get("dask"))) as confidential:
+    with contextlib.ExitStack() as until_the_end:
+        confidential = None
+        if plan.spec.measurements is None:
+            # What may see the data loads while Prefect does, and shares the imports so far.
+            confidential = connection.connect(plan, options.get("dask"))
+            until_the_end.callback(confidential.close)
         reservation = open_ledger(home()).reservation(made)
         unfinished = reservation if reservation and reservation.outcome is None else None
         if release is None and unfinished and unfinished.plan == plan.hash:

@@ -10,7 +10,6 @@ from tasks.confidential.frames import Malformed
 from tasks.support.run_folder import RunFolder
 
 CANARY = "salary-of-row-4711"
-EXPECTATIONS = 2
 CHARGE = SimpleNamespace(stage="total", cost=Fraction(1, 3))
 OTHER = SimpleNamespace(stage="measure", cost=Fraction(1, 9))
 CHARGES = {None: (CHARGE, OTHER), "measure-0": (OTHER,)}
@@ -31,8 +30,7 @@ class Answering:
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.confidential.client.rules_of", lambda *_, **__: range(EXPECTATIONS))
+def run(tmp_path):
     relation = SimpleNamespace(rows_public=False)
     spec = SimpleNamespace(
         release="town",
@@ -61,10 +59,6 @@ def answer(run, ask, reply, told=None):
     return ask(Client(lambda: Answering(reply, told)), run)
 
 
-def judge(client, run):
-    return client.judge(run)
-
-
 def rows(client, run):
     return client.rows(run, "count", "final")
 
@@ -74,10 +68,8 @@ def grant(client, run):
 
 
 def test_what_the_files_of_the_client_allow_is_believed(run):
-    found = [[0, 1], []]
     told = {"type": "committed", "batch": "measure-0"}
-    assert answer(run, judge, {"type": "judged", "not_met": found}, told) == found
-    assert answer(run, rows, {"type": "rows", "rows": None}) is None
+    assert answer(run, rows, {"type": "rows", "rows": None}, told) is None
     given = answer(run, grant, {"type": "done", "as": True})
     assert (given.stage, given.reservation, given.fence) == ("basics", "l" * 64, 7)
     assert given.left == {"total": Fraction(1, 6), "one_way": 0}  # the ledger says it
@@ -86,16 +78,10 @@ def test_what_the_files_of_the_client_allow_is_believed(run):
 @pytest.mark.parametrize(
     ("ask", "reply"),
     [
-        (judge, {"type": "judged", "not_met": [[CANARY], []]}),
-        (judge, {"type": "judged", "not_met": [[0]]}),
-        (judge, {"type": "judged", "not_met": [[EXPECTATIONS], []]}),
-        (judge, {"type": "judged", "not_met": [[True], []]}),
-        (judge, {"type": "judged", "not_met": [[0.0], []]}),
-        (judge, {"type": "judged", "not_met": [[1, 0], []]}),
-        (judge, {"type": "judged", "not_met": [[0, 0, 0], []]}),
         (rows, {"type": "rows", "rows": 4711}),
         (rows, {"type": "rows", "rows": -4711}),
-        (judge, {"type": "done", "as": True}),
+        (rows, {"type": "rows", "rows": CANARY}),
+        (rows, {"type": "done", "as": True}),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
@@ -106,9 +92,9 @@ def test_any_other_value_is_refused(run, ask, reply):
 
 
 def test_a_batch_that_the_ledger_does_not_know_is_refused(run):
-    reply = {"type": "judged", "not_met": [[], []]}
+    reply = {"type": "rows", "rows": None}
     with pytest.raises(Malformed):
-        answer(run, judge, reply, {"type": "committed", "batch": CANARY})
+        answer(run, rows, reply, {"type": "committed", "batch": CANARY})
 
 
 def test_a_number_of_rows_that_is_public_is_not_left_out(run):
