@@ -25,7 +25,7 @@ from typing import Any, cast
 
 from tasks.confidential.confinement import Reach, confine
 from tasks.confidential.frames import Gone, receive, send
-from tasks.confidential.messages import MOST_ASKED, NOTICES, REPLIES, REQUESTS, checked
+from tasks.confidential.messages import MOST_ASKED, NOTICES, REQUESTS, checked, checked_reply
 from tasks.run.home import ledger_file
 from tasks.run.home_folder import home, state_folder
 from tasks.support.forked_process import can_fork, fork
@@ -130,9 +130,10 @@ def serve(connection: socket.socket, reach: Reach, databases: Sequence[str]) -> 
     host.before_cluster = partial(signal.signal, signal.SIGTERM, _leave)
     with contextlib.closing(host), contextlib.suppress(Gone):
         while True:
-            reply, blocks = host.answer(*receive(connection, _accept))
-            # privacy: nothing leaves that is not on the list.
-            checked(reply, REPLIES)
+            message, given = receive(connection, _accept)
+            reply, blocks = host.answer(message, given)
+            # privacy: nothing leaves that is not on the list, or may not answer this request.
+            checked_reply(reply, message["type"])
             send(connection, reply, blocks)
 
 

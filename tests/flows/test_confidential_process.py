@@ -21,7 +21,7 @@ from tests.flows.conftest import assert_charged_once, plainly, survey
 from tests.flows.test_database_release import TABLE, fill
 from tests.full import some
 
-MESSAGES = 17
+MESSAGES = 18
 """Messages of the project's release, more or less: what it asks for depends on noise."""
 ROOT = Path(__file__).parents[2]
 
@@ -82,7 +82,7 @@ def test_this_process_holds_no_row_and_no_exact_count(project, watched, monkeypa
     assert re.search(r"Seccomp:\s+2\n", used[0].state)
     assert abs(len(used[0].messages) - MESSAGES) <= 3
     types = {kind for kind, _ in used[0].messages}
-    assert types == {"open", "work", "grant", "ask", "rows"}
+    assert types == {"open", "work", "grant", "ask", "rows", "find"}
 
 
 @pytest.mark.usefixtures("quick")

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from dp_core.errors import BadInput, SchemaViolation
 from tasks.confidential.client import Client
 from tasks.confidential.frames import Malformed
 from tasks.support.run_folder import RunFolder
@@ -63,6 +64,10 @@ def rows(client, run):
     return client.rows(run, "count", "final")
 
 
+def find(client, run):
+    return client.find(run)
+
+
 def grant(client, run):
     return client.grant(run, "basics")
 
@@ -95,6 +100,29 @@ def test_a_batch_that_the_ledger_does_not_know_is_refused(run):
     reply = {"type": "rows", "rows": None}
     with pytest.raises(Malformed):
         answer(run, rows, reply, {"type": "committed", "batch": CANARY})
+
+
+@pytest.mark.parametrize(
+    ("counted", "heard"),
+    [
+        ("refused", SchemaViolation),
+        ("unreadable", SchemaViolation),
+        *((state, Malformed) for state in ("open", "fits", "charged", None)),
+    ],
+)
+def test_a_verdict_that_the_ledger_has_not_counted_is_not_heard(run, counted, heard):
+    run.ledger.examination = lambda _: counted
+    with pytest.raises(heard):
+        answer(run, rows, {"type": "verdict", "verdict": "refused", "kept": False})
+
+
+def test_another_row_is_not_heard_once_the_data_may_be_open(run):
+    reply = {"type": "error", "kind": "BadInput", "row": "data-damaged", "kept": False}
+    with pytest.raises(BadInput) as refused:
+        answer(run, find, reply)
+    assert refused.value.row == "data-damaged"
+    with pytest.raises(Malformed):
+        answer(run, rows, reply)
 
 
 def test_a_number_of_rows_that_is_public_is_not_left_out(run):
