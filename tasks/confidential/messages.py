@@ -7,8 +7,8 @@ the privacy specification lists as outside epsilon: that the data were refused, 
 No text of an error crosses. What fails before the data may be open (`BEFORE_DATA`) is told by its
 kind and its row of the runbook. Later, such a row could be an answer about the data that nobody
 counted. So it is a verdict that the ledger has counted, or a failure with one of the few rows of
-`STOPS`. Both sides refuse any other reply. If the process ends unexpectedly, its client copies its
-standard error to the internal folder, unread.
+`STOPS`. Both sides refuse any other reply. The process itself writes its standard error to a file
+of the internal folder.
 """
 
 from __future__ import annotations

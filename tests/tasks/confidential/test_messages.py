@@ -1,6 +1,7 @@
 """Nothing crosses but the messages of the list, with their fields and types."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -101,7 +102,7 @@ def test_an_error_is_a_kind_and_a_row_of_the_lists_and_nothing_else(changed):
 def test_a_process_that_says_more_is_ended_and_not_heard(changed):
     mine, its = socket.socketpair()
     ended = []
-    started = Started(0, mine, lambda: (ended.append(True) or 0, ""))
+    started = Started(0, mine, Path("process.txt"), lambda: ended.append(True) or 0)
     send(its, {**ERROR, **changed})
     with pytest.raises(StageFailed, match="sent an unreadable message") as failed:
         Connection(started).exchange({"type": "readable"}, {}, print)
