@@ -55,9 +55,13 @@ class FileProfile:
         by = coded_by or file_rules(schema)
         self.profilers = [Profiler(column, by.column(column.name)) for column in schema.profiled]
         self._rules = [rule for rule in rules if rule.seen == "profile"]
-        self.rows = 0
         self._names = {*schema.names}
-        self._columns = [Profile() for _ in self.profilers]
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the file, so that another may follow; the profilers stay."""
+        self.rows = 0
+        self._columns = self.begin()
 
     def begin(self) -> list[Profile]:
         """Return empty profiles of a partition."""
@@ -159,9 +163,10 @@ class RowPieces:
             self._rows -= PIECE_ROWS
 
     def last(self) -> Iterator[tuple[Frame, int]]:
-        """Yield the last piece, if there are rows."""
+        """Yield the last piece, if there are rows; the next rows are those of another file."""
         if self._rows:
             yield self._join_parts(), self._rows
+        self._parts, self._rows = [], 0
 
     def _join_parts(self) -> Frame:
         names = [column.name for column, _ in self._readers]

@@ -68,15 +68,15 @@ def _judge_tables(
     every = frozenset(range(len(rules)))
     failed: list[set[int]] = []
     frames = []
+    reader = _SetReader(schema, rules)
     for file in files:
         # One judge of a team's own for each set: their figures are those of one set.
         judge = SuiteJudge(schema.title, rules, only=own)
-        one = _Set(schema, rules)
-        failed.append(one.read(file, judge))
-        frames.append(one.frame())
+        failed.append(reader.read(file, judge))
+        frames.append(reader.frame())
         columns, length = frames[-1]
         failed[-1] |= judge.judge("profile", columns, length)
-        failed[-1] |= judge.judge("table", {}, one.profile.rows)
+        failed[-1] |= judge.judge("table", {}, reader.profile.rows)
         progress(len(frames) / (len(files) + 1))
     # The schema's own rules say something of every value, so they hold of all sets together exactly
     # if they hold of each.
@@ -87,8 +87,8 @@ def _judge_tables(
     return [sorted(found) for found in failed]
 
 
-class _Set:
-    """One set while it is read."""
+class _SetReader:
+    """Reads one set after the other; what it keeps is about the latest one."""
 
     def __init__(self, schema: Schema, rules: Sequence[Rule]) -> None:
         self._schema = schema
@@ -114,7 +114,9 @@ class _Set:
         self._broken: dict[str, int] = {}
 
     def read(self, file: Path, judge: SuiteJudge) -> set[int]:
-        """Read the set; return the rules about rows that it breaks."""
+        """Read a set; return the rules about rows that it breaks."""
+        self.profile.forget()
+        self._broken = {}
         profilers, partition = self.profile.profilers, self.profile.begin()
         failed: set[int] = set()
 
