@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from prefect import State, Task, flow
 from prefect.states import Completed
 
-from dp_core.errors import BadInput, SchemaViolation
+from dp_core.errors import BadInput, DataRefused
 from dp_core.plan.plan import Plan, make_plan
 from flows.engine.engine_failures import without_data
 from flows.monitoring import log
@@ -212,8 +212,8 @@ def carry_out(
         try:
             make_release(run, reserved, log.with_log_lines(perform))
         except BadInput as error:
-            if give_back(run) and isinstance(error, SchemaViolation):
-                told = SchemaViolation(f"{error.message} Nothing was spent.", row=error.row)
+            if give_back(run) and isinstance(error, DataRefused):
+                told = type(error)(f"{error.message} Nothing was spent.", row=error.row)
                 told.message_file = error.message_file
                 raise told from None
             raise

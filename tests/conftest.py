@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -26,6 +27,7 @@ from dp_core.errors import ReleaseError
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Marginal
+from tasks.support.run_folder import kept_message, with_row
 from tests.databases import survey_database
 from tests.full import ask_for_all, at_full_size
 from tests.kept_connections import connections_are_kept, new_connections
@@ -257,9 +259,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
+FIXED = tuple(f"(runbook: {row})" for row in ("data-do-not-fit", "data-side", "data-unreadable"))
+"""How a sentence ends that stands for one of the process that reads the data."""
+
+
 @pytest.fixture
 def says(request: pytest.FixtureRequest) -> Iterator[Callable[[ReleaseError | str], None]]:
-    """Return a check that an error or a command's last line names the test's row. Use it."""
+    """Return a check that an error or a command's last line names the test's row. Use it.
+
+    Where the process that reads the data told a fixed row, the message that it kept names the
+    test's.
+    """
     marker = request.node.get_closest_marker("runbook")
     assert marker is not None, "Name the row: @pytest.mark.runbook('row')."
     heard = []
@@ -267,9 +277,12 @@ def says(request: pytest.FixtureRequest) -> Iterator[Callable[[ReleaseError | st
     def check(failure: ReleaseError | str) -> None:
         heard.append(failure)
         if isinstance(failure, ReleaseError):
-            assert failure.row == marker.args[0], failure.message
-        else:
-            assert failure.rstrip().endswith(f"(runbook: {marker.args[0]})"), failure
+            failure = with_row(failure.message, failure.row)
+        told = failure.rstrip()
+        kept = re.search(r" is in (\S+message\.txt)", told)
+        if kept and told.endswith(FIXED) and not told.endswith(f"(runbook: {marker.args[0]})"):
+            told = kept_message(Path(kept[1])) or ""
+        assert told.endswith(f"(runbook: {marker.args[0]})"), failure
 
     yield check
     assert heard, "What was provoked was not compared with the runbook."

@@ -46,9 +46,9 @@ def _holds(rule: Rule, value: Any) -> bool:
 
 def users() -> list[ModuleType]:
     """Return the modules that judge."""
-    from tasks.validation import expectations, judged_frames
+    from tasks.validation import expectations, judged_sets
 
-    return [expectations, judged_frames]
+    return [expectations, judged_sets]
 
 
 def install() -> None:

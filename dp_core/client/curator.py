@@ -159,7 +159,6 @@ class Curator:
         costs: Sequence[Fraction],
         *,
         replicate: int = 0,
-        round: int = 0,
     ) -> tuple[Totals, ...]:
         """Return noisy interactions of tables, charged and committed together.
 
@@ -168,7 +167,6 @@ class Curator:
             cliques: Tables whose interactions are measured; every column has two codes or more.
             costs: Budget of each interaction, in the release's currency.
             replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
-            round: Number of the round, from 1; 0 (the default) if the method has no rounds.
 
         Returns:
             One noisy vector for each clique, in the same order.
@@ -181,15 +179,13 @@ class Curator:
         cliques = plain_cliques(cliques)
         asked = [Interaction(clique, self.domain.project(clique).sizes) for clique in cliques]
         results = self._kernel.answer(
-            Interactions(
-                stage=stage, replicate=replicate, round=round, cliques=cliques, costs=costs
-            )
+            Interactions(stage=stage, replicate=replicate, cliques=cliques, costs=costs)
         )
         return tuple(
             Totals(
                 of=of,
                 values=self._in_units(values),
-                **self._paid(grant, replicate, round),
+                **self._paid(grant, replicate, 0),
             )
             for of, (grant, values) in zip(asked, results, strict=True)
         )
@@ -274,7 +270,6 @@ class Curator:
         *,
         batch: str,
         replicate: int = 0,
-        round: int = 0,
     ) -> tuple[Grant, NDArray[np.int64]]:
         """Return what an extension's mechanism drew, and the grant that paid for it.
 
@@ -285,7 +280,6 @@ class Curator:
             cost: Budget, in the release's currency.
             batch: Part of the batch's name that distinguishes it in its stage, set and round.
             replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
-            round: Number of the round, from 1; 0 (the default) if the method has no rounds.
 
         Raises:
             ValueError: if no extension has this question.
@@ -295,7 +289,6 @@ class Curator:
             Drawn(
                 stage=stage,
                 replicate=replicate,
-                round=round,
                 question=question,
                 name=name,
                 cost=cost,
@@ -305,7 +298,7 @@ class Curator:
         return grant, stored
 
     def perturb(
-        self, stage: Stage, step: str, statistic: Statistic, cost: Fraction, *, replicate: int = 0
+        self, stage: Stage, step: str, statistic: Statistic, cost: Fraction
     ) -> NDArray[Any]:
         """Return a vetted integer statistic with noise on every entry, shape (length,).
 
@@ -313,10 +306,9 @@ class Curator:
 
         Args:
             stage: Stage that pays.
-            step: Name of the step, unique within its stage and replicate.
+            step: Name of the step, unique within its stage.
             statistic: The vetted statistic.
             cost: Budget of all entries together, in the release's currency.
-            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
 
         Raises:
             ValueError: if the statistic is not on the list of vetted statistics, or its bounds
@@ -329,7 +321,7 @@ class Curator:
             stage,
             step,
             cost,
-            replicate=replicate,
+            replicate=0,
             round=0,
         )
         return self._in_units(found)

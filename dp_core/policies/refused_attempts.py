@@ -1,14 +1,14 @@
 """Attempts of an account to use its confidential data, and how many of them were refused.
 
 A refusal is an exact answer about the data that no epsilon pays for: an `impossible` rule can ask
-any question. So an attempt is recorded (`examine`) before the data are opened, and its verdict
-before anybody is told of it. That the data fit is an exact answer too. So an attempt stays open
-until the first charge of its release. A crash changes nothing: the same release continues the
-attempt, and asks the same question. If the release ends before its first charge, the attempt counts
-as refused, because somebody may have seen the answer. So every answer is counted. A release that
-has charges opens its data again only if another file was refused or could not be read. The attempt
-that then finds the bound file to fit ends at once (`charged` in the verdict), because the release
-has paid.
+any question. That the data cannot be read is one too. So an attempt is recorded (`examine`) before
+the data are opened, and its verdict before anybody is told of it. That the data fit is an exact
+answer too. So an attempt stays open until the first charge of its release. A crash changes nothing:
+the same release continues the attempt, and asks the same question. If the release ends before its
+first charge, the attempt counts as refused, because somebody may have seen the answer. So every
+answer is counted. A release that has charges opens its data again only if another file was refused
+or could not be read. The attempt that then finds the bound file to fit ends at once (`charged` in
+the verdict), because the release has paid.
 
 The opening of a question desk is an attempt too. `open-desk` with `examines` is recorded before the
 data are opened, and `fits` in a second `open-desk` ends the attempt. If anything else follows for
@@ -38,7 +38,10 @@ MOST_REFUSED = 3
 """Refused attempts of a family of accounts after which a person must allow further ones."""
 
 Verdict = Literal["fits", "refused", "unreadable"]
-"""How an attempt ended: the data fit, the data refused, or they could not be read (not counted)."""
+"""How an attempt ended: the data fit, the data refused, or they could not be read.
+
+The last counts as refused if the entry says `counted`; those of earlier versions do not.
+"""
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
@@ -237,7 +240,8 @@ def attempts_after(entry: Entry, book: Book) -> dict[str, str]:
         # Questions that the data fit, one after the other, find the largest value of a column.
         state = entry.body["verdict"] if entry.kind == "verdict" else "refused"
         open_now = before.open - 1
-    counted = int(state == "refused")
+    unreadable = state == "unreadable" and entry.body.get("counted") is True
+    counted = int(state == "refused" or unreadable)
     refused, recent = before.refused + counted, before.recent + counted
     after = Attempts(refused, recent, open_now, before.allowed, fitted)
     return {attempts_total(account): after.text(), examination_total(place): state}

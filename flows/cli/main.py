@@ -17,7 +17,7 @@ from flows.cli import arguments, commands, completion  # noqa: F401 (its command
 from flows.cli.command_parts import cli
 from flows.cli.missing_packages import what_to_install
 from tasks.support.process_environment import correct_environment, restart_in_utf8
-from tasks.support.run_folder import kept_message
+from tasks.support.run_folder import kept_message, with_row
 
 for _each in pkgutil.walk_packages(commands.__path__, f"{commands.__name__}."):
     import_module(_each.name)  # a file adds its commands to `cli`
@@ -75,8 +75,7 @@ def main() -> None:
             answer = {"error": message, "exit_code": code, **named}
             click.echo(json.dumps(answer, ensure_ascii=False))
         else:
-            told = f"dp-release: {own or message}{f' (runbook: {row})' if row else ''}"
-            click.echo(told, err=True)
+            click.echo(f"dp-release: {own or with_row(message, row)}", err=True)
     sys.exit(code)
 
 

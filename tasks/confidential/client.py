@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from dp_core.kernel.mechanisms.grant import Grant
 from dp_core.kernel.requests import Request
 from dp_core.policies.stage_grant import PAYS, StageGrant
-from dp_core.schema.expectations.suite import rules_of
 from tasks.confidential.frames import Blocks, Malformed
-from tasks.confidential.messages import VERSION, error_of
+from tasks.confidential.messages import VERSION, checked_reply, error_of
 from tasks.confidential.plain_values import (
     RECEIPTS,
     KeptParts,
@@ -66,6 +65,14 @@ class Client:
         """
         message = {"type": "cluster", "release": release, "address": address, "spec": str(spec)}
         self._answer(RunFolder(home(), release), "done", message)
+
+    def find(self, run: Run) -> None:
+        """Find the data, without opening them.
+
+        Raises:
+            ReleaseError: if they cannot be found, or the release may not open them.
+        """
+        self._run_reply(run, "done", {"type": "find"})
 
     def work(self, run: Run, stage: str) -> None:
         """Do the work of a stage that reads the file.
@@ -119,17 +126,6 @@ class Client:
             _require("rows", found is None)
         return found
 
-    def judge(self, run: Run) -> list[list[int]]:
-        """Return, for each set, the numbers of the expectations that it does not meet."""
-        found = self._run_reply(run, "judged", {"type": "judge"})[0]["not_met"]
-        known = {*range(len(rules_of(run.spec.schema.coarse or run.spec.schema, sets=True)))}
-        _require("judged", len(found) == len(run.spec.set_numbers))
-        for numbers in found:
-            _require("judged", {*map(type, numbers)} <= {int} and {*numbers} <= known)
-            # privacy: another order, or a number twice, could tell more than what is not met.
-            _require("judged", numbers == sorted({*numbers}))
-        return found
-
     def _run_reply(
         self,
         run: Run,
@@ -172,11 +168,20 @@ class Client:
             if self._connection is None:
                 self._connection = self._connect()
             reply, found = self._connection.exchange(message, blocks or {}, self._notice)
-        if reply["type"] == "error":
+        told = checked_reply(reply, message["type"])
+        if told == "verdict":
+            self._require_counted()
+        if told in ("error", "verdict", "failed"):
             raise error_of(reply, folder, message.get("stage"))
-        if reply["type"] != expected:
+        if told != expected:
             raise Malformed(f"{reply['type']!r} is no answer to {message['type']!r}.")
         return reply, found
+
+    def _require_counted(self) -> None:
+        """Raise Malformed unless the ledger has counted the refused attempt."""
+        run = self._opened
+        counted = run is not None and run.ledger.examination(run.reservation)
+        _require("verdict", counted in ("refused", "unreadable"))
 
     def _notice(self, notice: Mapping[str, Any]) -> None:
         run = self._opened

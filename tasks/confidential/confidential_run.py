@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from dp_core.kernel.counting.marginal import Counter
     from dp_core.kernel.counting.stored_rows import StoredRows
     from dp_core.kernel.kernel import Kernel
-    from dp_core.policies.refused_attempts import Verdict
     from dp_core.policies.stage_grant import StageGrant
     from dp_core.schema.rules.file_rules import FileRules
     from tasks.counting.dask_counter import DaskCounter
@@ -46,24 +45,11 @@ class ConfidentialRun(Run):
 
     Attributes:
         writer: Writes what the release does with its data.
-        began_attempt: Whether this process began the attempt that the ledger records, and has tried
-            to record no verdict on it yet.
         client: Client of the Dask cluster that counts; None (the default) uses threads.
     """
 
     writer: ChargingWriter
     client: Client | None = None
-    began_attempt: bool = field(default=False, init=False)
-
-    def judge(self, verdict: Verdict) -> None:
-        """Record how the attempt to use the data ended.
-
-        Privacy:
-            If the verdict cannot be recorded, that error says nothing about whether the data can be
-            read, although the answer is known. So the attempt must not become `unreadable`.
-        """
-        self.began_attempt = False
-        self.writer.judge(self.reservation, verdict)
 
     @cached_property
     def key(self) -> bytes:
@@ -122,7 +108,7 @@ class ConfidentialRun(Run):
         from tasks.inputs.open_input import open_input
 
         rules = self.rules
-        self.began_attempt = self.writer.examine(self.reservation) or self.began_attempt
+        self.writer.examine(self.reservation)
         found = open_input(self.spec, self.schema, self.folder.confidential, self.progress, rules)
         # privacy: a record of a panel is made of the rows of one person, as the document says.
         if getattr(found, "document", rules.hash) != rules.hash:

@@ -14,6 +14,7 @@ from tasks.confidential.frames import MOST_BYTES, Blocks, Gone, Malformed, recei
 from tasks.confidential.messages import NOTICES, REPLIES, checked
 from tasks.confidential.process import Started, start
 from tasks.run.home import home, ledger_url
+from tasks.support.run_folder import where_kept
 
 Notice: TypeAlias = Callable[[Mapping[str, Any]], None]
 """Takes a notice of the process."""
@@ -34,7 +35,7 @@ def connect(plan: Plan, dask: str | None) -> Connection:
         reach = "programs"
     elif remote or dask is not None or not ledger_url(home()).startswith("sqlite:"):
         reach = "network"
-    return Connection(start(reach, databases))
+    return Connection(start(plan.spec.release, reach, databases))
 
 
 def _accept(message: Mapping[str, Any]) -> int:
@@ -72,15 +73,15 @@ class Connection:
                     return reply, found
                 notice(reply)
         except (Gone, Malformed) as error:
-            code, detail = self._started.end()
+            code = self._started.end()
             how = f"by signal {-code}" if code < 0 else f"with code {code}"
             what = "sent an unreadable message" if isinstance(error, Malformed) else f"ended {how}"
             if code == -signal.SIGKILL:
                 what += "; perhaps memory was short"
             self._ended = StageFailed(
-                f"The process that reads the data {what}. Repair the cause, then resume the"
-                " release. What was paid for is not paid for again.",
-                internal=detail,
+                f"The process that reads the data {what}. If it gave a reason, that"
+                f" {where_kept(self._started.errors)}. Repair the cause, then resume the release."
+                " What was paid for is not paid for again.",
                 row="stage-failed",
             )
             raise self._ended from None

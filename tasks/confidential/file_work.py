@@ -1,4 +1,4 @@
-"""The work of the stages that read the file: identify, check, code, count and compare.
+"""The work on the file: find it, then identify, check, code, count and compare it.
 
 Of the data, the client learns only whether they fit, were refused, or could not be read.
 """
@@ -18,13 +18,37 @@ from dp_core.kernel.counting.stored_rows import CheckedCounter
 from dp_core.schema.grid import Coarsening
 from dp_core.tables.coarse_counter import CoarseCounter
 from tasks.confidential.confidential_run import ConfidentialRun
+from tasks.run.home import recognising_key
 from tasks.run.public_files import read_released, records, synthetic_codes, synthetic_files
 
-_COUNTED, _COMPARED, _SCORED = 0.1, 0.5, 0.7
+_COUNTED, _COMPARED, _SCORED, _WRITTEN = 0.1, 0.5, 0.7, 0.8
 """Parts of the stage `check`, roughly, after the sets are counted, compared with the file and
-scored."""
-COMPARED = 0.8
-"""Part of the stage `check` after the internal pages are written."""
+scored, and after the internal pages are written; the sets are judged later."""
+
+
+def find(run: ConfidentialRun) -> None:
+    """Find the data, and try what the schema asks of them; the data are not opened.
+
+    Raises:
+        BudgetRefused: if refused attempts have stopped the account.
+        BadInput: if there are no data, two levels are one number or time, or the library cannot
+            judge a team's own expectation.
+        LedgerCorrupt: if the key that identifies inputs is gone.
+        StageFailed: if too many attempts are open, the ledger's inputs are sealed with another key,
+            or a store or database does not answer.
+    """
+    from dp_core.kernel.coding.raw_values import Reader
+    from tasks.inputs.open_input import find_input
+    from tasks.validation.expectations import try_expectations
+
+    refusal = run.ledger.opening_refusal(run.reservation)
+    if refusal is not None:
+        raise refusal
+    recognising_key(run.ledger)
+    find_input(run.spec, run.schema, run.folder.confidential, run.rules)
+    for column in run.rules.columns:
+        Reader(column)
+    try_expectations(run.schema.stored)
 
 
 def identify(run: ConfidentialRun) -> None:
@@ -38,8 +62,8 @@ def identify(run: ConfidentialRun) -> None:
         only.
 
     Raises:
-        BadInput: if the release is bound to another input.
-        DataRefused: if the prior that the spec declares public is a file of the input.
+        DataRefused: if the release is bound to another input, or the prior that the spec declares
+            public is a file of the input.
     """
     from dp_core.confidential.source import keyed_digests
 
@@ -81,18 +105,11 @@ def check_values(run: ConfidentialRun) -> None:
     """Check every value of the file against the schema, and write its codes.
 
     Raises:
-        BadInput: if two levels are one number or time, or if the library cannot judge a team's own
-            expectation; the data are not opened.
         SchemaViolation: if a value does not fit, or rows break a rule between columns.
     """
     from dp_core.confidential.linked.linked_source import LinkedSource
-    from dp_core.kernel.coding.raw_values import Reader
-    from tasks.validation.expectations import try_expectations, validate, validate_linked
+    from tasks.validation.expectations import validate, validate_linked
 
-    # Before `run.source`, which begins an attempt.
-    for column in run.rules.columns:
-        Reader(column)
-    try_expectations(run.schema.stored)
     progress = partial(run.progress, "validate")
     if isinstance(run.opened, LinkedSource):
         validate_linked(run.opened, run.schema, run.folder.internal, progress, run.codes, run.rules)
@@ -191,7 +208,7 @@ def compare(run: ConfidentialRun) -> None:
     with unheard():  # privacy: warnings while the page is made may depend on the data.
         write_utility(run.folder.internal, result, page, scores=scores)
     _compare_inference(run)
-    run.progress("check", COMPARED)
+    run.progress("check", _WRITTEN)
 
 
 def _compare_inference(run: ConfidentialRun) -> None:
@@ -209,17 +226,6 @@ def _compare_inference(run: ConfidentialRun) -> None:
         run.spec.formulas,
         rule=rule_of(run.spec.mode, run.spec.sets),
     )
-
-
-def judge_sets(run: ConfidentialRun, progress: Callable[[float], None]) -> list[list[int]]:
-    """Return, for each set, the numbers of the expectations that it does not meet. Public."""
-    from tasks.validation import judged_frames
-
-    schema = run.spec.schema.coarse or run.spec.schema
-    files = [synthetic_files(run, number) for number in run.spec.set_numbers]
-    if schema.linked is None:
-        return judged_frames.judge_sets(schema, [file for (file,) in files], progress)
-    return judged_frames.judge_linked_sets(schema, files, progress)
 
 
 WORK: Mapping[str, Callable[[ConfidentialRun], None]] = {

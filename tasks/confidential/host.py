@@ -11,14 +11,23 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.errors import BadInput, DataRefused, ReleaseError, StageFailed
+from dp_core.errors import DataRefused, ReleaseError, StageFailed
 from dp_core.kernel.kernel import Kernel
 from dp_core.plan.reading.spec_file import load_spec
 from dp_core.policies.stage_grant import PAYS, StageGrant
 from tasks.confidential import file_work
 from tasks.confidential.confidential_run import ConfidentialRun
-from tasks.confidential.frames import Blocks, Malformed
-from tasks.confidential.messages import REQUESTS, VERSION, Codes, checked, error_message
+from tasks.confidential.frames import Blocks, Gone, Malformed
+from tasks.confidential.messages import (
+    BEFORE_DATA,
+    REQUESTS,
+    VERSION,
+    Codes,
+    checked,
+    error_message,
+    failure_message,
+    is_about_data,
+)
 from tasks.confidential.plain_values import (
     RECEIPTS,
     KeptParts,
@@ -58,7 +67,7 @@ class Host:
         self._until_the_end = ExitStack()
         self._dask: Any = None
         self._run: ConfidentialRun | None = None
-        self._identified = False
+        self._found = self._identified = False
         self._tenths: dict[str, int] = {}
         self._grants: dict[str, StageGrant] = {}
         self._kept = KeptParts()
@@ -72,6 +81,7 @@ class Host:
 
         Raises:
             Malformed: if it is no message of the protocol, or comes out of order.
+            Gone: if the client has closed the connection.
         """
         fields = {name: value for name, value in message.items() if name != "type"}
         name = checked(message, REQUESTS)
@@ -79,19 +89,27 @@ class Host:
             if name == "ask":
                 return self._ask(blocks, **fields)
             reply: dict[str, Any] = getattr(self, f"_{name}")(**fields)
-        except Malformed:
+        except (Malformed, Gone):
             raise
         except Exception as error:
-            reply = self._failed(error, fields)
+            reply = self._failed(error, name, fields)
         return reply, {}
 
-    def _failed(self, error: Exception, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def _failed(self, error: Exception, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Save the message and the detail of an error; return the reply, which has neither.
 
         Privacy:
             Whatever reads the data may have put a value into either. So both stay in the internal
-            folder of the release.
+            folder of the release. That the data were refused, or cannot be read, is an answer about
+            them. So the ledger counts it before anybody is told. If it cannot, its own error is
+            told instead, and the next attempt finds the answer again.
         """
+        verdict = None
+        if name not in BEFORE_DATA and is_about_data(error):
+            try:
+                verdict = self._count(error)
+            except Exception as of_ledger:
+                error = of_ledger
         # privacy: one part, so that the folder lies in the home's runs whatever name was sent.
         folder = RunFolder(home(), Path(fields.get("release", "")).name.strip("."))
         if self._run is not None:
@@ -102,7 +120,23 @@ class Host:
             save_stage_detail(what, error.internal or "", folder)
         else:
             error = unexpected_failure(what, error, folder)
-        return error_message(error, kept=folder.keep_message(error.message))
+        kept = folder.keep_message(error.message, error.row)
+        if name in BEFORE_DATA:
+            return error_message(error, kept=kept)
+        if verdict is not None:
+            return {"type": "verdict", "verdict": verdict, "kept": kept}
+        return failure_message(error, kept=kept)
+
+    def _count(self, error: Exception) -> str | None:
+        """Return the verdict by which the ledger counts a failure as a refused attempt.
+
+        None if the attempt has ended otherwise: the data were found to fit before.
+        """
+        run = self._opened
+        ended = run.writer.judge(
+            run.reservation, "refused" if isinstance(error, DataRefused) else "unreadable"
+        )
+        return ended if ended in ("refused", "unreadable") else None
 
     def close(self) -> None:
         """Close the cluster, if there is one."""
@@ -172,23 +206,22 @@ class Host:
             raise Malformed("The input is not identified yet.")
         return self._opened
 
+    def _find(self) -> dict[str, Any]:
+        file_work.find(self._opened)
+        self._found = True
+        return _done()
+
     def _work(self, stage: str) -> dict[str, Any]:
         run = self._opened if stage == "identify" else self._bound
         work = file_work.WORK.get(stage)
         if work is None or (stage in PAYS and stage not in self._grants):
             raise Malformed(f"No stage {stage!r:.40} reads the file, or it has no grant.")
-        try:
-            run_and_count_refusal(stage, lambda: work(run), run)
-        except DataRefused:
-            raise
-        except BadInput:
-            # What an earlier process saw in its attempt is not known: there is no verdict then.
-            if run.began_attempt:
-                run.judge("unreadable")
-            raise
+        if not self._found:
+            raise Malformed("The data are not found yet.")
+        attempt(stage, lambda: work(run), run)
         self._identified |= stage == "identify"
         if stage == "discretize":
-            run.judge("fits")
+            run.writer.judge(run.reservation, "fits")
         return _done()
 
     def _readable(self) -> dict[str, Any]:
@@ -198,14 +231,14 @@ class Host:
         run = self._bound
         # Whoever stored the codes may have ended before the verdict.
         run.require_own_codes()
-        run.judge("fits")
+        run.writer.judge(run.reservation, "fits")
         self._grants[stage] = run.writer.grant(run.reservation, run.planned.hash, stage)
         return _done()
 
     def _ask(self, blocks: Blocks, stage: str, codes: Codes, request: Mapping[str, Any]) -> Reply:
         asked = request_of(request, blocks, self._kept)
         kernel = self._kernel(stage, codes)
-        found = run_and_count_refusal(stage, lambda: kernel.answer(asked), self._opened)
+        found = attempt(stage, lambda: kernel.answer(asked), self._opened)
         values: dict[str, NDArray[Any]] = {
             str(at): np.asarray(value) for at, (_, value) in enumerate(found)
         }
@@ -214,19 +247,7 @@ class Host:
 
     def _rows(self, stage: str, codes: Codes) -> dict[str, Any]:
         kernel = self._kernel(stage, codes)
-        return {
-            "type": "rows",
-            "rows": run_and_count_refusal(stage, kernel.public_rows, self._opened),
-        }
-
-    def _judge(self) -> dict[str, Any]:
-        run = self._opened
-
-        def progress(done: float) -> None:
-            run.progress("check", file_work.COMPARED + (1 - file_work.COMPARED) * done)
-
-        found = run_and_count_refusal("check", lambda: file_work.judge_sets(run, progress), run)
-        return {"type": "judged", "not_met": [[*map(int, numbers)] for numbers in found]}
+        return {"type": "rows", "rows": attempt(stage, kernel.public_rows, self._opened)}
 
     def _kernel(self, stage: str, codes: Codes) -> Kernel:
         """Return the kernel about one kind of codes, which charges under a stage's grant."""
@@ -236,27 +257,11 @@ class Host:
         return run.kernel(grant, codes)
 
 
-def run_and_count_refusal(name: str, work: Callable[[], Result], run: ConfidentialRun) -> Result:
-    """Return what a stage's work returns; its error is raised as it is.
-
-    Args:
-        name: Public name of the stage.
-        work: The work.
-        run: The run.
-
-    Privacy:
-        That the data were refused is an answer about them. So the ledger counts it before anybody
-        is told. If the ledger cannot count it, the ledger's error is raised instead, and the next
-        attempt finds the refusal again.
-    """
-    # A process that lost its lease must not read the data again.
+def attempt(stage: str, work: Callable[[], Result], run: ConfidentialRun) -> Result:
+    """Return what a stage's work returns; a process that lost its lease must not read the data."""
     run.writer.require()
-    try:
-        with disk_errors(f"stage {name!r}"):
-            return work()
-    except DataRefused:
-        run.judge("refused")
-        raise
+    with disk_errors(f"stage {stage!r}"):
+        return work()
 
 
 def _done(found: bool = True) -> dict[str, Any]:

@@ -14,7 +14,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,18 +24,20 @@ from typing import Any, cast
 
 from tasks.confidential.confinement import Reach, confine
 from tasks.confidential.frames import Gone, receive, send
-from tasks.confidential.messages import MOST_ASKED, NOTICES, REPLIES, REQUESTS, checked
+from tasks.confidential.messages import MOST_ASKED, NOTICES, REQUESTS, checked, checked_reply
 from tasks.run.home import ledger_file
 from tasks.run.home_folder import home, state_folder
 from tasks.support.forked_process import can_fork, fork
 from tasks.support.process_environment import environment
+from tasks.support.run_folder import RunFolder
 
 PROGRAM = ("-m", "tasks.confidential.process")
 """What a new interpreter runs."""
 _PATIENCE = 30.0
 """Seconds in which a process that is to end may close the cluster that it started."""
 _STEP = 0.02  # seconds between two looks at a process that is to end
-_MOST_ERRORS = 1 << 16
+ERRORS = "process.txt"
+"""File in the internal folder with the standard error of the latest process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,30 +47,32 @@ class Started:
     Attributes:
         number: Number of the process.
         connection: The client's end; nothing else has a copy of it.
-        end: Ends the process, waits for it, and returns how it ended and the last text of its
-            errors, which may be confidential.
+        errors: File of what it writes to its standard error, which may be confidential; this
+            process does not read it.
+        end: Ends the process, waits for it, and returns how it ended.
     """
 
     number: int
     connection: socket.socket
-    end: Callable[[], tuple[int, str]]
+    errors: Path
+    end: Callable[[], int]
 
 
-def start(reach: Reach = "home", databases: Sequence[str] = ()) -> Started:
+def start(release: str, reach: Reach = "home", databases: Sequence[str] = ()) -> Started:
     """Start a confidential process; it imports what it needs while the caller goes on.
 
     Args:
+        release: Name of the release, in whose internal folder its errors are.
         reach: What it must reach; by default the home alone.
         databases: Environment variables with the URLs of databases that it reads; none by default.
     """
     mine, its = socket.socketpair()
-    # privacy: a traceback may hold a value, and no value is written outside the home.
-    home().mkdir(mode=0o700, parents=True, exist_ok=True)
-    errors = tempfile.TemporaryFile(dir=home())  # noqa: SIM115 (closed when the process has ended)
+    # privacy: a traceback may hold a value, and no value is written outside the internal folder.
+    place = RunFolder(home(), release).detail_folder / ERRORS
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    errors = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     if can_fork():
-        number = fork(
-            partial(serve, its, reach, databases), kept={its.fileno()}, errors=errors.fileno()
-        )
+        number = fork(partial(serve, its, reach, databases), kept={its.fileno()}, errors=errors)
         its.close()
 
         def ended() -> int | None:
@@ -88,8 +91,9 @@ def start(reach: Reach = "home", databases: Sequence[str] = ()) -> Started:
         )
         its.close()
         number, ended = child.pid, child.poll
+    os.close(errors)
 
-    def end() -> tuple[int, str]:
+    def end() -> int:
         mine.close()
         until = time.monotonic() + _PATIENCE
         time.sleep(_STEP)  # one that ended by itself says how
@@ -98,11 +102,9 @@ def start(reach: Reach = "home", databases: Sequence[str] = ()) -> Started:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(number, signal.SIGKILL if late else signal.SIGTERM)
             time.sleep(_STEP)
-        with errors:
-            errors.seek(max(0, errors.seek(0, os.SEEK_END) - _MOST_ERRORS))
-            return code, errors.read().decode(errors="replace")
+        return code
 
-    return Started(number, mine, end)
+    return Started(number, mine, place, end)
 
 
 def serve(connection: socket.socket, reach: Reach, databases: Sequence[str]) -> None:
@@ -130,9 +132,10 @@ def serve(connection: socket.socket, reach: Reach, databases: Sequence[str]) -> 
     host.before_cluster = partial(signal.signal, signal.SIGTERM, _leave)
     with contextlib.closing(host), contextlib.suppress(Gone):
         while True:
-            reply, blocks = host.answer(*receive(connection, _accept))
-            # privacy: nothing leaves that is not on the list.
-            checked(reply, REPLIES)
+            message, given = receive(connection, _accept)
+            reply, blocks = host.answer(message, given)
+            # privacy: nothing leaves that is not on the list, or may not answer this request.
+            checked_reply(reply, message["type"])
             send(connection, reply, blocks)
 
 

@@ -106,6 +106,21 @@ def table_types(place: DatabaseTable) -> list[tuple[str, pa.DataType | None]]:
     return [(name, None if kind is None else kind.declared) for name, (kind, _) in kinds.items()]
 
 
+def find_table(place: DatabaseTable) -> None:
+    """Find a table that may be read; no row of it is.
+
+    Raises:
+        BadInput: if the connection or the table is invalid, or there is no right to read it.
+        StageFailed: if the connection is lost.
+    """
+
+    def find(connection: sa.Connection) -> None:
+        _kinds(connection, place)
+        connection.execute(sa.select(sa.literal(1)).select_from(_table(place)).where(sa.false()))
+
+    reading(place, find)
+
+
 def _take(
     place: DatabaseTable,
     columns: Sequence[str],

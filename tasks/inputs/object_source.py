@@ -61,6 +61,21 @@ def object_source(
     return open_source("*/*", Path(glob.escape(str(copies))), columns, ignore)
 
 
+def find_objects(url: str, folder: Path) -> None:
+    """Find the objects of a URL in their store, unless they were copied; none is opened.
+
+    Args:
+        url: URL from `dp_core.plan.data_location.read_object_url`.
+        folder: Confidential folder of the run.
+
+    Raises:
+        BadInput: if no object matches, or the store's package is not installed.
+        StageFailed: if the store does not answer.
+    """
+    if _complete_copies(url, folder) is None:
+        _matching(url)
+
+
 @contextmanager
 def beginning_of(url: str, folder: Path) -> Iterator[Path]:
     """Copy the part of the first object that tells its columns; delete it when the block ends.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from dp_core.confidential.data_files import find_data_files
 from dp_core.confidential.linked.linked_source import LinkedSource
 from dp_core.confidential.source import Source, open_source
 from dp_core.confidential.sources.input_parts import InputPart, input_parts, joined_source
@@ -48,12 +49,10 @@ def open_input(
     """
     told = progress or (lambda _stage, _done: None)
     by = rules or schema
-    parts, places = input_parts(schema, by), places_of(spec.data)
-    named = [each.name if by.linked else f"wave-{n}" for n, each in enumerate(parts, start=1)]
-    folders = [folder / each for each in named] if len(parts) > 1 else [folder]
-    wanted = list(zip(places, parts, folders, strict=True))
-    copied = None if store_of(places[0]) is None else "copy"
-    copied = "snapshot" if isinstance(places[0], DatabaseTable) else copied
+    wanted = _wanted(spec, schema, folder, by)
+    (first, first_part, _), *others = wanted
+    copied = None if store_of(first) is None else "copy"
+    copied = "snapshot" if isinstance(first, DatabaseTable) else copied
     if copied is not None:
         told(copied, 0.0)
     try:
@@ -61,14 +60,56 @@ def open_input(
     except BadInput:
         if by.linked and copied is None and _are_swapped(spec, wanted):
             raise BadInput(
-                f"The places of the tables {parts[0].name} and {parts[1].name} seem to be swapped;"
-                " exchange them under `data` in the spec.",
+                f"The places of the tables {first_part.name} and {others[0][1].name} seem to be"
+                " swapped; exchange them under `data` in the spec.",
                 row="columns-differ",
             ) from None
         raise
     if copied is not None:
         told(copied, 1.0)
     return joined_source(by, sources, folder)
+
+
+def find_input(spec: ReleaseSpec, schema: Schema, folder: Path, rules: FileRules) -> None:
+    """Find the data of a release, unless they were copied: files, objects and tables by name.
+
+    Args:
+        spec: Spec that names the data.
+        schema: Schema that names the columns to ignore.
+        folder: Confidential folder of the run.
+        rules: Rules that name the columns to read.
+
+    Raises:
+        BadInput: if there are none, or a driver, a right or a variable of the environment is
+            missing.
+        StageFailed: if the store or the database does not answer.
+
+    Privacy:
+        Nothing is opened: the answer depends on names and addresses only, so it is no attempt.
+    """
+    for place, _, own in _wanted(spec, schema, folder, rules):
+        if isinstance(place, DatabaseTable):
+            from tasks.inputs.database_source import find_table
+            from tasks.inputs.snapshot import has_snapshot
+
+            if not has_snapshot(own):
+                find_table(place)
+        elif store_of(place) is None:
+            find_data_files(place, spec.folder)
+        else:
+            from tasks.inputs.object_source import find_objects
+
+            find_objects(place, own)
+
+
+def _wanted(
+    spec: ReleaseSpec, schema: Schema, folder: Path, by: FileRules | Schema
+) -> list[Wanted]:
+    """Return what is to be read: each part of the data, its place and the folder of its copies."""
+    parts, places = input_parts(schema, by), places_of(spec.data)
+    named = [each.name if by.linked else f"wave-{n}" for n, each in enumerate(parts, start=1)]
+    folders = [folder / each for each in named] if len(parts) > 1 else [folder]
+    return list(zip(places, parts, folders, strict=True))
 
 
 def _open(spec: ReleaseSpec, place: OnePlace, part: InputPart, folder: Path) -> Source:

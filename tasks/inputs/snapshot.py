@@ -34,6 +34,11 @@ PART_ROWS = 1 << 21
 """Rows of a file of the snapshot."""
 
 
+def has_snapshot(folder: Path) -> bool:
+    """Return whether a snapshot was written to a folder; nothing of it is read."""
+    return (folder / NAME / MANIFEST).exists()
+
+
 def open_snapshot(folder: Path, place: DatabaseTable, columns: Sequence[str]) -> RowSource | None:
     """Return the complete snapshot in a folder; None if there is none of this table and columns.
 

@@ -16,6 +16,7 @@ from dp_core.errors import BadInput, BudgetRefused, LedgerCorrupt, StageFailed
 from dp_core.kernel.ledger.entries import Entry
 from dp_core.plan.plan import Plan
 from dp_core.policies.all_policies import POLICIES
+from dp_core.policies.refused_attempts import Examination, examination_of
 from tasks.ledger import leases
 from tasks.ledger.account_decisions import Decisions
 from tasks.ledger.anchors.adoption import Adopted, adopt
@@ -71,6 +72,11 @@ class Ledger(LedgerReader, Decisions, PublicDeclarations):
             except (BudgetRefused, StageFailed) as error:
                 return error
         return None
+
+    def examination(self, reservation: Reservation) -> Examination | None:
+        """Return how the last attempt of a release to use its data ended; None if it made none."""
+        with self._database.reading() as book:
+            return examination_of(book, reservation.position)
 
     def lease(self, release: str, home: str) -> AbstractContextManager[ReleaseWriter]:
         """Take the lease of a release: only its holder may write for the release.

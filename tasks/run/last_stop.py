@@ -11,7 +11,7 @@ from dp_core.errors import BudgetRefused, Held, ReleaseError, Unpublished
 from tasks.ledger.ledger import Ledger
 from tasks.run.home import home, open_ledger
 from tasks.run.home_notes import Stop, read_stop, write_stop
-from tasks.support.run_folder import RunFolder, kept_message
+from tasks.support.run_folder import RunFolder, kept_message, with_row
 
 if TYPE_CHECKING:
     from dp_core.kernel.ledger.receipts import EntryKind
@@ -69,7 +69,5 @@ def last_stop(ledger: Ledger, folder: RunFolder, *, show_message: bool = False) 
         (*_, last) = ledger.entries(kinds=_ALLOWING, last=1) or (None,)
         if last is not None and last.position > stop.refused_at:
             return None
-    sentence = (
-        kept_message(Path(stop.kept)) if show_message and stop.kept else None
-    ) or stop.sentence
-    return f"{sentence} (runbook: {stop.row})" if stop.row else sentence
+    own = kept_message(Path(stop.kept)) if show_message and stop.kept else None
+    return own or with_row(stop.sentence, stop.row)

@@ -52,11 +52,14 @@ def unexpected_failure(what: str, error: Exception, folder: RunFolder) -> StageF
         folder: Folder of the release.
     """
     kept = save_stage_detail(what, traceback.format_exc(), folder)
+    row = "stage-failed"
+    if isinstance(error, MemoryError):
+        row = "memory-short"
     return StageFailed(
         f"{what} of release {folder.release!r} failed ({type(error).__name__}); the detail, which"
         f" may be confidential, {where_kept(kept)}. Repair the cause, then continue with"
         f" `dp-release resume {folder.release}`.",
-        row="stage-failed",
+        row=row,
     )
 
 

@@ -1,7 +1,7 @@
-"""The stage `check`: quality figures of three kinds.
+"""The stage `check`: quality figures of three kinds, and the schema's expectations of the sets.
 
 Public figures use noisy values only, charged figures are paid for, and confidential figures compare
-the sets with the data for staff only.
+the sets with the data for staff only. The sets are judged in this process, which holds no row.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dp_core.plan.quality_checks import countable, public_figures, reference_cou
 from dp_core.policies.stage_grant import StageGrant
 from dp_core.schema.grid import Coarsening
 from tasks.confidential.public_run import PublicRun
-from tasks.run.public_files import read_released, records, synthetic_codes
+from tasks.run.public_files import read_released, records, synthetic_codes, synthetic_files
 from tasks.run.release_run import Run
 from tasks.stages.stage_task import granted_stage, stage
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from dp_core.bundle.quality.table_fit import Compared
     from dp_core.metrics.marginal_error import Tally
 
-_TALLIED = 0.1
-"""Part of the stage, roughly, after the sets are counted."""
+_TALLIED, _COMPARED = 0.1, 0.8
+"""Parts of the stage, roughly, after the sets are counted, and compared with the file."""
 
 
 @granted_stage("check")
@@ -94,8 +94,17 @@ def _public_facts(
         "mean_expected_tvd": _mean([value for fit in fits for value in fit.expected_tvd]),
         "fits": fit_facts(fits),
         "rules": ruled_tables(run.spec.schema, judged),
-        "expectations_not_met": run.confidential.judge(run),
+        "expectations_not_met": _judge_sets(run),
     }
+
+
+def _judge_sets(run: PublicRun) -> list[list[int]]:
+    """Return, for each set, the numbers of the expectations of the schema that it does not meet."""
+    from tasks.validation.judged_sets import judge_sets
+
+    files = [synthetic_files(run, number) for number in run.spec.set_numbers]
+    schema = run.spec.schema.coarse or run.spec.schema
+    return judge_sets(schema, files, _part_progress(run, _COMPARED, 1.0))
 
 
 def tally_sets(run: Run, progress: Callable[[float], None] = lambda _: None) -> tuple[Tally, ...]:

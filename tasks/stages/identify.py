@@ -9,4 +9,5 @@ from tasks.stages.stage_task import stage
 @stage("identify")
 def identify(run: PublicRun) -> None:
     """Bind the reservation to the keyed hash of the input, or refuse another input."""
+    run.confidential.find(run)
     run.confidential.work(run, "identify")

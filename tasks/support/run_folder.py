@@ -173,9 +173,14 @@ class RunFolder:
             self.confidential.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomically(kept, digest.encode())
 
-    def keep_message(self, message: str) -> bool:
-        """Write the sentence of a failure to the internal folder; return whether that succeeded."""
-        return self._keep(MESSAGE, message) is not None
+    def keep_message(self, message: str, row: str | None) -> bool:
+        """Write the sentence of a failure to the internal folder; return whether that succeeded.
+
+        Args:
+            message: The sentence.
+            row: Runbook row that says what to do; None for none.
+        """
+        return self._keep(MESSAGE, with_row(message, row)) is not None
 
     @property
     def message_file(self) -> Path:
@@ -285,6 +290,15 @@ def kept_message(path: Path) -> str | None:
         return path.read_text().partition("\n")[2].strip()
     except (OSError, ValueError):
         return None
+
+
+def with_row(sentence: str, row: str | None) -> str:
+    """Return a sentence that ends with its runbook row, if it has one.
+
+    >>> with_row("The disk is full.", "disk-full")
+    'The disk is full. (runbook: disk-full)'
+    """
+    return f"{sentence} (runbook: {row})" if row else sentence
 
 
 def where_kept(path: Path | None) -> str:

@@ -8,47 +8,27 @@ A team's own expectations about rows see one piece of the file after the other, 
 that these expectations name. Numbers are numbers, dates are dates, and a category has the file's
 texts. A value that is missing or is not of the column's type is null; the schema's own rules decide
 whether that is allowed. Values are those of the file, before `out_of_range` is applied.
-
-The suite that judged the file judges the synthetic sets, too. Labels of a set are translated to the
-texts of the file that they stand for, so the suite and a team's own expectations mean the same for
-both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dp_core.bundle.files.parquet_file import read_parquet
-from dp_core.confidential.between_columns import DependencyCheck
 from dp_core.confidential.column_profiles import Profile, Profiler
-from dp_core.confidential.encoding import Encoder, settle_zeros
+from dp_core.confidential.encoding import Encoder
 from dp_core.confidential.original_values import decimals
-from dp_core.kernel.codes import code_type
 from dp_core.kernel.coding.problems import Problem
 from dp_core.kernel.coding.raw_values import State, Values
-from dp_core.kernel.counting.processors import threads
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.column_types.column_type import ValueType
-from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.expectations.suite import (
-    Rule,
-    bounds,
-    outside,
-    rules_of,
-    unlisted_column,
-    unreadable,
-)
+from dp_core.schema.expectations.suite import Rule, bounds, outside, unlisted_column, unreadable
 from dp_core.schema.rules.file_rules import FileRules, file_rules
-from tasks.validation.suite_judge import SuiteJudge
 
 PIECE_ROWS = 1 << 17
 """Rows of a piece; the last one has up to twice as many, so that no piece is small."""
@@ -75,9 +55,13 @@ class FileProfile:
         by = coded_by or file_rules(schema)
         self.profilers = [Profiler(column, by.column(column.name)) for column in schema.profiled]
         self._rules = [rule for rule in rules if rule.seen == "profile"]
-        self.rows = 0
         self._names = {*schema.names}
-        self._columns = [Profile() for _ in self.profilers]
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the file, so that another may follow; the profilers stay."""
+        self.rows = 0
+        self._columns = self.begin()
 
     def begin(self) -> list[Profile]:
         """Return empty profiles of a partition."""
@@ -179,9 +163,10 @@ class RowPieces:
             self._rows -= PIECE_ROWS
 
     def last(self) -> Iterator[tuple[Frame, int]]:
-        """Yield the last piece, if there are rows."""
+        """Yield the last piece, if there are rows; the next rows are those of another file."""
         if self._rows:
             yield self._join_parts(), self._rows
+        self._parts, self._rows = [], 0
 
     def _join_parts(self) -> Frame:
         names = [column.name for column, _ in self._readers]
@@ -232,171 +217,3 @@ def _objects(scale: ValueType, values: NDArray[np.int64]) -> NDArray[Any]:
     objects = np.empty(distinct.size, dtype=object)
     objects[:] = [scale.python(value) for value in distinct.tolist()]
     return objects[place]
-
-
-def judge_sets(
-    schema: Schema, files: Sequence[Path], progress: Callable[[float], None] = lambda _: None
-) -> list[list[int]]:
-    """Return the numbers of the expectations that each set does not meet.
-
-    Args:
-        schema: The schema as written, with the bins and levels that were chosen privately.
-        files: The sets, as `dp_core.bundle.files.parquet_file.write_synthetic` writes them.
-        progress: Called with the part that is done, 0 to 1; does nothing by default.
-
-    Returns:
-        For each set, the numbers of rules of `rules_of(schema, sets=True)`, ascending.
-    """
-    rules = rules_of(schema, sets=True)
-    own = frozenset(number for number, rule in enumerate(rules) if rule.kind == "own")
-    every = frozenset(range(len(rules)))
-    failed: list[set[int]] = []
-    frames = []
-    for file in files:
-        # One judge of a team's own for each set: their figures are those of one set.
-        judge = SuiteJudge(schema.title, rules, only=own)
-        one = _Set(schema, rules)
-        failed.append(one.read(file, judge))
-        frames.append(one.frame())
-        columns, length = frames[-1]
-        failed[-1] |= judge.judge("profile", columns, length)
-        failed[-1] |= judge.judge("table", {}, one.profile.rows)
-        progress(len(frames) / (len(files) + 1))
-    # The schema's own rules say something of every value, so they hold of all sets together exactly
-    # if they hold of each.
-    if SuiteJudge(schema.title, rules, only=every - own).judge("profile", *_together(frames)):
-        for found, (columns, length) in zip(failed, frames, strict=True):
-            alone = SuiteJudge(schema.title, rules, only=every - own)
-            found |= alone.judge("profile", columns, length)
-    return [sorted(found) for found in failed]
-
-
-def judge_linked_sets(
-    schema: Schema, sets: Sequence[Sequence[Path]], progress: Callable[[float], None]
-) -> list[list[int]]:
-    """Return the numbers of the expectations that each set of linked tables does not meet.
-
-    Args:
-        schema: The schema of linked tables.
-        sets: The files of each set: of households, and of persons.
-        progress: Called with the part that is done, 0 to 1.
-
-    Returns:
-        For each set, the numbers of rules of `rules_of(schema, sets=True)`, ascending.
-    """
-    homes, persons = schema.household_schema, schema.person_schema
-    first = judge_sets(homes, [files[0] for files in sets], lambda done: progress(0.3 * done))
-    then = judge_sets(
-        persons, [files[1] for files in sets], lambda done: progress(0.3 + 0.7 * done)
-    )
-    before = len(rules_of(homes, sets=True))
-    return [
-        [*one, *(before + number for number in other)]
-        for one, other in zip(first, then, strict=True)
-    ]
-
-
-class _Set:
-    """One set while it is read."""
-
-    def __init__(self, schema: Schema, rules: Sequence[Rule]) -> None:
-        self._schema = schema
-        # A level of a set is one text, and what is missing is null.
-        texts = replace(
-            schema,
-            columns=tuple(map(_own_texts, schema.columns)),
-            dependents=tuple(
-                replace(one, column=_own_texts(one.column)) for one in schema.dependents
-            ),
-        )
-        self.profile = FileProfile(texts, rules)
-        self._pieces = RowPieces(texts, rules)
-        self._dependencies = DependencyCheck(texts)
-        self._levels = {column.name: column.in_sets for column in schema.released if column.levels}
-        # Only these have rules. Weights, which were raked, may be outside their bins.
-        self._rules = file_rules(schema)
-        between = self._rules.row_rules
-        self._coded = {name for rule in between for name in rule.columns}
-        self._units = {each.column: each for rule in between for each in rule.units}
-        if any(rule.kind == "dependency" for rule in rules):
-            self._coded |= {one.source for one in schema.dependents}
-        self._broken: dict[str, int] = {}
-
-    def read(self, file: Path, judge: SuiteJudge) -> set[int]:
-        """Read the set; return the rules about rows that it breaks."""
-        profilers, partition = self.profile.profilers, self.profile.begin()
-        failed: set[int] = set()
-
-        def judge_pieces(pieces: Any) -> None:
-            piece: Frame
-            for piece, rows in pieces:
-                failed.update(judge.judge("rows", piece, rows))
-
-        with ThreadPoolExecutor(threads()) as pool:
-            for batch in read_parquet(file, self._schema.names):
-                texts = self._in_texts(batch)
-                found = [texts.column(profiler.column.name) for profiler in profilers]
-                for _ in pool.map(lambda one, *rest: one.add(*rest), profilers, partition, found):
-                    pass
-                self._count(batch, texts)
-                judge_pieces(self._pieces.add(texts))
-        self.profile.add(partition)
-        judge_pieces(self._pieces.last())
-        return failed
-
-    def frame(self) -> tuple[dict[str, list[Any]], int]:
-        """Return the frame of the set's profile, and its length."""
-        return self.profile.frame(self._broken)
-
-    def _in_texts(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        arrays = [
-            _file_texts(self._levels[name], array) if name in self._levels else array
-            for name, array in zip(batch.schema.names, batch.columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
-
-    def _count(self, batch: pa.RecordBatch, texts: pa.RecordBatch) -> None:
-        """Count the rows that break rules between columns."""
-        if not self._coded:
-            return
-        # Columns without a rule keep the code 0, which nothing looks at.
-        codes = [
-            codes_of(column, batch.column(column.name))
-            if column.name in self._coded
-            else np.zeros(batch.num_rows, code_type(column.size))
-            for column in self._schema.columns
-        ]
-        counts = dict(self._dependencies.refused(texts, codes))
-        units = {
-            name: each.of(self._schema.column(name).scale.values_in(batch.column(name)))
-            for name, each in self._units.items()
-        }
-        by_name = dict(zip(self._schema.domain.columns, codes, strict=True))
-        for each in settle_zeros(self._rules, by_name, units):
-            counts[each.rule.text] = counts.get(each.rule.text, 0) + each.refused + each.settled
-        for about, rows in counts.items():
-            self._broken[about] = self._broken.get(about, 0) + rows
-
-
-def _own_texts(column: Column) -> Column:
-    return replace(column.in_sets, stands_for=(), missing_values=(), format="")
-
-
-def _file_texts(column: Column, labels: pa.Array) -> pa.DictionaryArray:
-    """Return labels as the texts of the levels; a label that is no level stays as it is."""
-    if not pa.types.is_dictionary(labels.type):
-        labels = labels.dictionary_encode()
-    # If two levels have the same label, it stands for the first one.
-    texts = {level.label: level.text for level in reversed(column.levels)}
-    names = [texts.get(label, label) for label in labels.dictionary.to_pylist()]
-    return pa.DictionaryArray.from_arrays(labels.indices, pa.array(names, pa.string()))
-
-
-def _together(
-    frames: Sequence[tuple[dict[str, list[Any]], int]],
-) -> tuple[dict[str, list[Any]], int]:
-    columns: dict[str, list[Any]] = {}
-    for frame, _ in frames:
-        for name, values in frame.items():
-            columns.setdefault(name, []).extend(values)
-    return columns, sum(length for _, length in frames)

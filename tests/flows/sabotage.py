@@ -19,9 +19,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dp_core.errors import DataRefused, SchemaViolation
 from tasks.confidential.messages import ERRORS
 
-SAID = {f"says-{name.lower()}": kind for name, kind in ERRORS.items()}
+SAID = {
+    f"says-{kind.__name__.lower()}": kind
+    for kind in (*ERRORS.values(), DataRefused, SchemaViolation)
+}
 """Jobs in which the process that reads the data writes a row into a sentence of our own."""
 PLACES = {
     # Within which stage, and under which name, what the stage calls fails.
@@ -194,7 +198,7 @@ def serve() -> None:
     job, row = json.loads(os.environ["SABOTAGE"])
     sabotage = Sabotage(row)
     sabotage.job = job
-    sabotage.install(host, "run_and_count_refusal")
+    sabotage.install(host, "attempt")
     process.serve_from_arguments()
 
 

@@ -71,7 +71,7 @@ def changes(messages):
         for field, others in OTHERS.items():
             if field in given:
                 yield from ((at, field, other) for other in others if other != given[field])
-        if message["type"] in ("work", "readable"):
+        if message["type"] in ("find", "work", "readable"):
             yield at, None, DONE  # it is not sent at all
 
 

@@ -82,7 +82,7 @@ def test_this_process_holds_no_row_and_no_exact_count(project, watched, monkeypa
     assert re.search(r"Seccomp:\s+2\n", used[0].state)
     assert abs(len(used[0].messages) - MESSAGES) <= 3
     types = {kind for kind, _ in used[0].messages}
-    assert types == {"open", "work", "grant", "ask", "rows", "judge"}
+    assert types == {"open", "work", "grant", "ask", "rows", "find"}
 
 
 @pytest.mark.usefixtures("quick")
@@ -128,6 +128,10 @@ def test_killed_at_any_message_it_goes_on_and_pays_once(project, watched, at, af
     assert_charged_once(project)
 
 
+DYING = """
+import sys
+sys.exit("salary-of-row-4711")
+"""
 CLIENT = """
 import sys
 from pathlib import Path
@@ -149,9 +153,33 @@ def test_the_code_that_judges_and_pays_is_not_even_loaded_in_the_client(project)
     ).stdout
     loaded = told.rpartition("loaded: ")[2].split()
     assert "tasks.confidential.client" in loaded
-    forbidden = ("tasks.ledger.charging", "tasks.confidential.host", "tasks.inputs")
+    assert "tasks.validation.judged_sets" in loaded  # sets are public
+    forbidden = (
+        *("tasks.ledger.charging", "tasks.confidential.host", "tasks.inputs"),
+        "tasks.validation.expectations",
+    )
     assert [name for name in loaded if name.startswith(forbidden)] == []
     assert_charged_once(project)
+
+
+def test_what_a_dying_process_says_is_in_the_internal_folder_and_not_read_here(
+    project, watched, monkeypatch
+):
+    used = watched()
+    monkeypatch.setattr(process, "PROGRAM", ("-c", DYING))
+    with pytest.raises(StageFailed, match="ended with code 1") as failed:
+        project.release()
+    errors = project.internal / process.ERRORS
+    assert used[0].started.errors == errors
+    assert f"is in {errors}" in failed.value.message
+    assert "salary-of-row-4711" in errors.read_text()
+    assert errors.stat().st_mode & 0o777 == 0o600
+    (holder,) = (
+        path
+        for path in project.home.rglob("*")
+        if path.is_file() and b"salary-of-row-4711" in path.read_bytes()
+    )
+    assert holder.samefile(errors)
 
 
 def test_it_ends_when_its_client_is_killed(project):

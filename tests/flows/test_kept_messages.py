@@ -2,6 +2,7 @@
 
 import pytest
 
+from dp_core.errors import DataRefused
 from flows.cli import arguments
 from tasks.confidential import file_work, host
 from tasks.confidential.messages import ERRORS
@@ -15,6 +16,14 @@ CANARY = "salary-of-row-4711"
 def saying(kind):
     def fail(*_, **__):
         raise kind(f"Column 'income' holds {CANARY}.", internal=f"detail of {CANARY}")
+
+    return fail
+
+
+def reading_and_saying(kind):
+    def fail(run):
+        _ = run.opened
+        saying(kind)()
 
     return fail
 
@@ -35,15 +44,15 @@ def holders(project):
     return {path.name for path in found}
 
 
-@pytest.mark.parametrize("kind", ERRORS.values(), ids=ERRORS)
+@pytest.mark.parametrize("kind", [*ERRORS.values(), DataRefused], ids=lambda kind: kind.__name__)
 def test_the_words_of_an_error_stay_inside(project, command, monkeypatch, at_terminal, kind):
-    monkeypatch.setitem(file_work.WORK, "identify", saying(kind))
+    monkeypatch.setitem(file_work.WORK, "identify", reading_and_saying(kind))
     run = ("run", project.spec, "--out", project.out)
     log = project.folder / "log"
     assert command(*run, "--log-file", log).code == kind.exit_code
     for words in (("status",), ("status", "town"), ("status", "--json")):
         assert CANARY not in command(*words).out, words
-    assert "stage=identify" in log.read_text()
+    assert "town" in log.read_text()
     assert CANARY not in log.read_text()
     assert holders(project) == {"message.txt", "failure.txt"}
 
@@ -62,14 +71,16 @@ def test_at_a_terminal_the_last_line_is_the_sentence_and_its_row(project, comman
     (project.folder / "town.csv").write_bytes(b"")
     run = ("run", project.spec, "--out", project.out)
     kept = command(*run)
-    assert kept.err.splitlines()[-1].startswith("dp-release: Stage 'identify' of release 'town' ")
+    assert kept.err.splitlines()[-1].startswith("dp-release: The confidential data of release ")
     at_terminal()
     shown = command(*run)
     assert shown.err.splitlines()[-1].startswith("dp-release: ")
     assert "is empty" in shown.err.splitlines()[-1]
     assert (kept.code, shown.code) == (2, 2)
-    for answer in (kept, shown):
-        assert answer.err.endswith("(runbook: data-empty)\n")
+    assert kept.err.endswith("(runbook: data-unreadable)\n")
+    assert shown.err.endswith("(runbook: data-empty)\n")
+    assert "1 of 3 attempts" not in kept.err
+    assert "2 of 3 attempts" in shown.err
 
 
 def test_a_cluster_that_fails_before_a_release_is_begun_says_why_inside(

@@ -46,7 +46,8 @@ def begun(project):
         )
         opening.open()
         plainly(identify, opening.run)
-        confidential_run(opening.run).judge("fits")
+        side = confidential_run(opening.run)
+        side.writer.judge(side.reservation, "fits")
         yield opening.run
 
 

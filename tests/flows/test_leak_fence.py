@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification.verify import verify
-from dp_core.errors import StageFailed
+from dp_core.errors import DataRefused, StageFailed
 from dp_core.kernel.cost.composition import Terms
 from tasks.counting import dask_counter
 from tasks.support.worker_program import program
@@ -70,11 +70,17 @@ SAID = tuple(name for name in FAILING if name in sabotage.SAID)
 OPENED = ("identify", "validate", "expectations", "coding", "discretize", "count")
 """Jobs that stop before their first charge. An account may have few such open attempts, so one that
 is not resumed has a file and an account of its own."""
-RESUMED = (*OPENED, "basics") if at_full_size() else ()
+UNREADABLE = ("identify", "validate", "expectations", "coding", "discretize")
+"""Of these, the jobs that fail before the data are found to fit: their release ends."""
+RESUMED = ("count", "basics") if at_full_size() else ()
 """Jobs that go on after their failure."""
 DRAWS = ("measure", "reconstruct", "synthesize", "check", "publish", "interrupted", "verbose")
 """Jobs that come as far as to a noisy number of rows."""
-CODES = {"interrupted": 130, **{job: kind.exit_code for job, kind in sabotage.SAID.items()}}
+CODES = {
+    "interrupted": 130,
+    **dict.fromkeys(UNREADABLE, DataRefused.exit_code),
+    **{job: kind.exit_code for job, kind in sabotage.SAID.items()},
+}
 WORDS = ("--verbose",)
 GATE = """\
 checks: {share: 0.2, tables: [[sex, age]], thresholds: [{figure: worst_tvd, hold: 1}]}

@@ -249,8 +249,10 @@ def test_exchanged_files_are_said_to_be_swapped(town, command):
     write_linked_spec(town, data="{homes: people.csv, people: homes.csv}")
     ended = command("run", town.spec, "--out", town.out)
     assert ended.code == 2
-    assert ended.err.endswith("(runbook: columns-differ)\n")
-    assert "seem to be swapped" in (town.internal / "message.txt").read_text()
+    assert ended.err.endswith("(runbook: data-unreadable)\n")
+    own = (town.internal / "message.txt").read_text()
+    assert "seem to be swapped" in own
+    assert own.endswith("(runbook: columns-differ)\n")
     assert "charge" not in town.kinds()
     assert not town.out.exists()
 

@@ -1,13 +1,17 @@
 """What somebody learns from a release that the confidential data refused, and what it costs."""
 
+import contextlib
 import json
 
 import pytest
 
 from dp_core.bundle.statement.release_json import NOT_COVERED
-from dp_core.errors import BadInput, SchemaViolation
+from dp_core.errors import BadInput, DataRefused, SchemaViolation, StageFailed
 from dp_core.schema.reading import expectation_reader
+from tasks.confidential import file_work
+from tasks.confidential.messages import STOPS
 from tasks.ledger.charging.charging_writer import ChargingWriter
+from tasks.support.run_folder import RunFolder
 from tasks.validation import expectations
 from tasks.validation.suite_judge import SuiteJudge
 from tests.confidential_side import raises_inside
@@ -88,22 +92,121 @@ def test_every_refusal_is_counted_and_the_fourth_opens_no_data(project, command)
     assert command("ledger", "verify").code == 0
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda path: path.unlink(),
-        lambda path: path.write_text(path.read_text() + "one,field,too,many,in,this,row\n"),
-        lambda path: path.write_bytes(path.read_bytes() + b"i,1,1,\xff,,2001-01-01\n"),
-        lambda path: path.write_text(path.read_text().replace("marital", "status", 1)),
-    ],
-)
-def test_data_that_cannot_be_read_are_no_refusal(project, spoil):
-    spoil(project.folder / "town.csv")
+def test_data_that_are_not_there_are_no_attempt(project):
+    (project.folder / "town.csv").unlink()
     with pytest.raises(BadInput) as stopped:
         project.release()
-    assert not isinstance(stopped.value, SchemaViolation)
+    assert stopped.value.row == "data-not-found"
+    assert not isinstance(stopped.value, DataRefused)
     found = project.ledger().attempts("town")
     assert (found.refused, found.open) == (0, 0)
+    assert "examine" not in project.kinds()
+
+
+SPOILED = {
+    "ragged": lambda path: path.write_text(path.read_text() + "one,field,too,many,in,this,row\n"),
+    "not UTF-8": lambda path: path.write_bytes(path.read_bytes() + b"i,1,1,\xff,,2001-01-01\n"),
+    "another header": lambda path: path.write_text(path.read_text().replace("marital", "x", 1)),
+    "empty": lambda path: path.write_bytes(b""),
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-14]),
+}
+"""Ways in which a file cannot be read."""
+
+
+@pytest.mark.runbook("data-unreadable")
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
+def test_data_that_cannot_be_read_are_counted_and_told_alike(project, says, spoil):
+    spoil(project.folder / "town.csv")
+    with pytest.raises(DataRefused) as stopped:
+        project.release()
+    says(stopped.value)
+    assert (type(stopped.value), stopped.value.row) == (DataRefused, "data-unreadable")
+    others = str(project.internal / "message.txt")
+    assert stopped.value.message.replace(others, "...") == (
+        "The confidential data of release 'town' cannot be read. The ledger counts the refused"
+        " attempt; the reason is in .... `dp-release schema check SCHEMA FILE` shows all that is"
+        " wrong with a file and is not counted. Nothing was spent."
+    )
+    found = project.ledger().attempts("town")
+    assert (found.refused, found.open) == (1, 0)
+    (verdict,) = project.ledger().entries(kinds=("verdict",))
+    assert verdict.body == {"verdict": "unreadable", "counted": True}
+
+
+def test_a_library_that_fails_on_the_data_is_a_counted_answer_about_them(project, monkeypatch):
+    monkeypatch.setitem(file_work.WORK, "validate", failing(ValueError("salary of row 4711")))
+    with pytest.raises(DataRefused) as stopped:
+        project.release()
+    assert stopped.value.row == "data-unreadable"
+    assert project.ledger().attempts("town").refused == 1
+
+
+@pytest.mark.runbook("memory-short")
+def test_short_memory_is_no_answer_about_the_data(project, monkeypatch, says):
+    with monkeypatch.context() as patch:
+        patch.setitem(file_work.WORK, "validate", failing(MemoryError()))
+        for _ in range(4):
+            with pytest.raises(StageFailed) as stopped:
+                project.release()
+            says(stopped.value)
+    assert stopped.value.row == "memory-short"
+    found = project.ledger().attempts("town")
+    assert (found.refused, found.open) == (0, 1)
+    project.release()
+
+
+@pytest.mark.parametrize("stage", ["identify", "validate", "discretize", "count", "check"])
+@pytest.mark.parametrize("row", STOPS)
+def test_what_stops_a_release_whatever_its_data_keeps_its_row_in_every_stage(
+    project, monkeypatch, stage, row
+):
+    monkeypatch.setitem(file_work.WORK, stage, failing(StageFailed("So it is.", row=row)))
+    with pytest.raises(StageFailed) as stopped:
+        project.release()
+    assert (type(stopped.value), stopped.value.row) == (StageFailed, row)
+    assert project.ledger().attempts("town").refused == 0
+
+
+@pytest.mark.parametrize("kind", [BadInput, DataRefused, SchemaViolation, StageFailed, ValueError])
+@pytest.mark.runbook("data-side")
+def test_after_the_data_were_found_to_fit_a_failure_is_one_fixed_row(
+    project, monkeypatch, says, kind
+):
+    monkeypatch.setitem(file_work.WORK, "count", failing(kind("salary of row 4711")))
+    with pytest.raises(StageFailed) as stopped:
+        project.release()
+    says(stopped.value)
+    assert (type(stopped.value), stopped.value.row) == (StageFailed, "data-side")
+    assert "4711" not in stopped.value.message
+    found = project.ledger().attempts("town")
+    assert (found.refused, found.open) == (0, 1)
+
+
+@pytest.mark.parametrize("verdict", ["refused", "unreadable"])
+def test_killed_between_the_count_and_the_telling_it_is_counted_once(project, monkeypatch, verdict):
+    data = project.folder / "town.csv"
+    good = data.read_text()
+    spoiled = {"refused": good.replace(",single,", ",bachelor,", 1), "unreadable": ""}
+    data.write_text(spoiled[verdict])
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "keep_message", interrupted)  # what follows the count
+        with pytest.raises(KeyboardInterrupt):
+            project.release()
+    found = project.ledger().attempts("town")
+    assert (found.refused, found.open) == (1, 0)
+    if verdict == "refused":
+        refused(project)  # told now
+    data.write_text(good)
+    project.release()
+    assert project.ledger().attempts("town").refused == 1
+    assert project.faults() == {}
+
+
+def failing(error):
+    def work(_):
+        raise error
+
+    return work
 
 
 def test_an_expectation_that_cannot_be_judged_is_no_attempt(project, monkeypatch):
@@ -163,15 +266,18 @@ def test_a_verdict_that_cannot_be_recorded_does_not_make_the_data_unreadable(
 
     def locked(writer, reservation, verdict):
         if verdict in ("fits", "refused"):
-            raise BadInput("The state folder cannot be written.")
+            raise BadInput("The state folder cannot be written.", row="state-folder")
         judge(writer, reservation, verdict)
 
     with monkeypatch.context() as patch:
         patch.setattr(ChargingWriter, "judge", locked)
-        with raises_inside(BadInput, match="state folder"):
+        with raises_inside(StageFailed, match="state folder"):
             project.release()
     found = project.ledger().attempts("town")
-    assert (found.refused, found.open) == (1, 0)
+    assert (found.refused, found.open) == (0, 1)
+    with contextlib.nullcontext() if fits else pytest.raises(SchemaViolation):
+        project.release()
+    assert project.ledger().attempts("town").refused == (not fits)
 
 
 # -- what the statement says about clip and missing
@@ -224,7 +330,7 @@ def test_a_refused_run_and_the_next_plan_say_how_many_attempts_were_refused(
     assert "attempts on account" not in command("plan", project.spec).out
     hidden = command(*run)
     assert (hidden.code, len(hidden.err.splitlines()[-1].split("attempts on account"))) == (2, 1)
-    assert "`dp-release schema check SCHEMA FILE` shows all of it" in hidden.err
+    assert "`dp-release schema check SCHEMA FILE` shows all that is wrong" in hidden.err
     monkeypatch.setattr("flows.cli.arguments.on_terminal", lambda _stream: True)
     shown = command(*run)
     assert "2 of 3 attempts on account 'town' (with its family) were refused" in shown.err

@@ -207,7 +207,7 @@ def test_bad_data_gives_the_reservation_back_and_the_name_can_be_used_again(proj
     with pytest.raises(BadInput, match=r"do not fit its schema.*Nothing was spent") as stopped:
         project.release()
     told = project.internal / "message.txt"
-    assert f"what does not fit is in {told}." in stopped.value.message
+    assert f"the reason is in {told}." in stopped.value.message
     assert (project.internal / "validation.json").is_file()
     account = project.ledger().account("town")
     assert (account.balance.reserved, account.balance.spent) == (NOTHING, NOTHING)

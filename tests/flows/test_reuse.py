@@ -97,6 +97,13 @@ def test_no_cluster_is_started_because_nothing_is_counted(second):
     assert verify(second.out).passed
 
 
+def test_no_process_that_may_see_data_is_started(second, monkeypatch):
+    monkeypatch.setattr("tasks.confidential.connection.connect", None)
+    second.write("synthesize: {sets: 1}\n")
+    second.make()
+    assert verify(second.out).passed
+
+
 def test_the_bundle_verifies_and_says_whose_the_tables_are(first, second):
     second.make()
 

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dp_core.errors import BadInput, Held, ReleaseError, SchemaViolation, Unpublished, similar
+from dp_core.errors import (
+    BadInput,
+    DataRefused,
+    Held,
+    ReleaseError,
+    SchemaViolation,
+    Unpublished,
+    similar,
+)
 from dp_core.plan.plan import Plan
 from flows.cli import arguments
 from flows.cli.command_parts import existing_ledger
@@ -27,7 +35,7 @@ from tasks.run.home import home, home_id, open_ledger
 from tasks.run.home_notes import calibrate
 from tasks.run.last_stop import stop_noted
 from tasks.run.stage_table import REPEATABLE, stages_from
-from tasks.support.run_folder import FAILURE, RunFolder
+from tasks.support.run_folder import FAILURE, RunFolder, kept_message, with_row
 
 if TYPE_CHECKING:
     from dp_core.text.pages.answer import CommandAnswer
@@ -66,8 +74,12 @@ def make(
     # Faults of spec, schema, paths, budget, disk and servers are found at once, without Prefect.
     plan = _opening(spec, out, release, options.get("dask"), verbose=verbose)
     made = plan.spec.release
-    # The process that may see the data loads while Prefect does, and shares the imports so far.
-    with contextlib.closing(connection.connect(plan, options.get("dask"))) as confidential:
+    with contextlib.ExitStack() as until_the_end:
+        confidential = None
+        if plan.spec.measurements is None:
+            # What may see the data loads while Prefect does, and shares the imports so far.
+            confidential = connection.connect(plan, options.get("dask"))
+            until_the_end.callback(confidential.close)
         reservation = open_ledger(home()).reservation(made)
         unfinished = reservation if reservation and reservation.outcome is None else None
         if release is None and unfinished and unfinished.plan == plan.hash:
@@ -123,14 +135,16 @@ def make(
                     # privacy: the person at a terminal runs the release and may see the file.
                     # Output that is kept, such as a service's log, gets the fixed sentence only.
                     at_terminal = not as_json and arguments.on_terminal(sys.stderr)
-                    refused = isinstance(error, SchemaViolation)
-                    if show_values or (at_terminal and refused):
-                        if error.message_file is not None:
-                            _show_internal(error.message_file)
-                        if refused:
-                            _show_refusals(plan.spec.account)
-                    if show_values or (at_terminal and error.row == "columns-differ"):
+                    counted = isinstance(error, DataRefused) and (show_values or at_terminal)
+                    refused = counted and isinstance(error, SchemaViolation)
+                    kept = error.message_file
+                    if (show_values or refused) and kept is not None:
+                        _show_internal(kept)
+                    own = kept_message(kept) if counted and kept is not None else None
+                    if show_values or (own or "").endswith(with_row("", "columns-differ")):
                         _show_internal(RunFolder(home(), made).detail_folder / FAILURE)
+                    if counted:
+                        _show_refusals(plan.spec.account)
                     raise
                 except Exception as error:
                     # Prefect or its server failed; the flow catches its own failures.

@@ -13,7 +13,7 @@ from dp_core.kernel.ledger.entries import Entry, charge_key
 from dp_core.kernel.ledger.running_totals import use
 from dp_core.kernel.mechanisms.grant import Step
 from dp_core.policies.approved_plans import barred_by
-from dp_core.policies.refused_attempts import Verdict, examination_of
+from dp_core.policies.refused_attempts import Examination, Verdict, examination_of
 from dp_core.policies.stage_grant import PAYS, StageGrant
 from tasks.ledger import leases
 from tasks.ledger.database.transaction import Transaction
@@ -44,7 +44,8 @@ class ChargingWriter(LeasedWriter):
 
         A release whose data were opened before continues that attempt: it asks the same
         question of the same data. A new attempt begins after an unreadable one, which answered
-        nothing, and, if the release has charges, after a refused one, which was another file's.
+        nothing about rows, and, if the release has charges, after a refused one, which was another
+        file's.
 
         Returns:
             Whether this call began the attempt.
@@ -62,7 +63,7 @@ class ChargingWriter(LeasedWriter):
             add(book, reservation, "examine", body=_again(book, reservation, "examine"))
             return True
 
-    def judge(self, reservation: Reservation, verdict: Verdict) -> None:
+    def judge(self, reservation: Reservation, verdict: Verdict) -> Examination | None:
         """Record how the attempt of a release ended; a second verdict changes nothing.
 
         If the release has charges, an attempt that fits ends at once, because no first charge
@@ -71,17 +72,21 @@ class ChargingWriter(LeasedWriter):
         Args:
             reservation: The release's reservation.
             verdict: `fits`, `refused`, or `unreadable` if the files or the table could not be read.
+
+        Returns:
+            How it ended, by the ledger; None if the release never opened its data.
         """
         with self._writing() as book:
             if examination_of(book, reservation.position) == "open":
                 body: dict[str, object] = {"verdict": verdict}
                 # Earlier versions wrote neither flag.
-                if verdict == "fits":
-                    body["counted"] = True  # in `Attempts.fitted`
-                    if is_charged(book, reservation):
-                        body["charged"] = True  # ends the attempt
+                if verdict != "refused":
+                    body["counted"] = True  # in `Attempts.fitted` or `refused`
+                if verdict == "fits" and is_charged(book, reservation):
+                    body["charged"] = True  # ends the attempt
                 body |= _again(book, reservation, "verdict")
                 add(book, reservation, "verdict", body=body)
+            return examination_of(book, reservation.position)
 
     def bind_input(
         self,
@@ -100,15 +105,15 @@ class ChargingWriter(LeasedWriter):
                 the input is one file. Each part then belongs to the account by itself.
 
         Raises:
-            BadInput: if the input changed; the ledger counts a refused attempt.
             BudgetRefused: if refused attempts have stopped the account, whatever the input is, or
                 the family may not try a further schema on the input.
-            DataRefused: if another account has used the input.
+            DataRefused: if the input changed, or another account has used it; the ledger counts a
+                refused attempt.
             StageFailed: if the ledger's inputs are sealed with another key, or the release was
                 begun in another home.
         """
         if not self._bind(reservation, input_hash, key, parts or {}):
-            raise BadInput(
+            raise DataRefused(
                 f"The data of release {self.release!r} changed since it began. The ledger counts"
                 " a refused attempt; put the original file back and resume, or abandon the"
                 " release.",

@@ -24,7 +24,7 @@ from tasks.ledger.database.ledger_tables import (
     refusals,
 )
 
-SCHEMA_VERSION = "0011"
+SCHEMA_VERSION = "0012"
 """Version of the tables that this program needs."""
 
 _FIRST_TABLES = frozenset({"entries", "totals", "leases", VERSION.name})

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 PLAIN = Path(__file__).parents[2] / "plain_judge.py"
-JUDGING = {"tasks.validation.expectations", "tasks.validation.judged_frames"}
+JUDGING = {"tasks.validation.expectations", "tasks.validation.judged_sets"}
 
 
 class WithoutGreatExpectations(MetaPathFinder):

@@ -250,7 +250,7 @@ def test_a_stage_that_fails(project, command, monkeypatch, says):
     )
     message = run(project, command)
     says(message)
-    assert f"is in {project.internal / 'message.txt'};" in message
+    assert f"is in {project.internal / 'message.txt'}." in message
     monkeypatch.setattr("flows.cli.arguments.on_terminal", lambda _stream: True)
     message = run(project, command)
     says(message)
@@ -258,7 +258,7 @@ def test_a_stage_that_fails(project, command, monkeypatch, says):
     assert f"is in {project.internal / 'failure.txt'}." in message
     monkeypatch.setattr("tasks.support.run_folder.keep_text", lambda _path, _text: False)
     message = run(project, command)
-    says(message)
+    assert message.endswith("(runbook: data-unreadable)")
     assert "could not be saved" in message
     assert ".txt" not in message
 

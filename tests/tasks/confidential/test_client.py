@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from dp_core.errors import BadInput, SchemaViolation
 from tasks.confidential.client import Client
 from tasks.confidential.frames import Malformed
 from tasks.support.run_folder import RunFolder
 
 CANARY = "salary-of-row-4711"
-EXPECTATIONS = 2
 CHARGE = SimpleNamespace(stage="total", cost=Fraction(1, 3))
 OTHER = SimpleNamespace(stage="measure", cost=Fraction(1, 9))
 CHARGES = {None: (CHARGE, OTHER), "measure-0": (OTHER,)}
@@ -31,8 +31,7 @@ class Answering:
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.confidential.client.rules_of", lambda *_, **__: range(EXPECTATIONS))
+def run(tmp_path):
     relation = SimpleNamespace(rows_public=False)
     spec = SimpleNamespace(
         release="town",
@@ -61,12 +60,12 @@ def answer(run, ask, reply, told=None):
     return ask(Client(lambda: Answering(reply, told)), run)
 
 
-def judge(client, run):
-    return client.judge(run)
-
-
 def rows(client, run):
     return client.rows(run, "count", "final")
+
+
+def find(client, run):
+    return client.find(run)
 
 
 def grant(client, run):
@@ -74,10 +73,8 @@ def grant(client, run):
 
 
 def test_what_the_files_of_the_client_allow_is_believed(run):
-    found = [[0, 1], []]
     told = {"type": "committed", "batch": "measure-0"}
-    assert answer(run, judge, {"type": "judged", "not_met": found}, told) == found
-    assert answer(run, rows, {"type": "rows", "rows": None}) is None
+    assert answer(run, rows, {"type": "rows", "rows": None}, told) is None
     given = answer(run, grant, {"type": "done", "as": True})
     assert (given.stage, given.reservation, given.fence) == ("basics", "l" * 64, 7)
     assert given.left == {"total": Fraction(1, 6), "one_way": 0}  # the ledger says it
@@ -86,16 +83,10 @@ def test_what_the_files_of_the_client_allow_is_believed(run):
 @pytest.mark.parametrize(
     ("ask", "reply"),
     [
-        (judge, {"type": "judged", "not_met": [[CANARY], []]}),
-        (judge, {"type": "judged", "not_met": [[0]]}),
-        (judge, {"type": "judged", "not_met": [[EXPECTATIONS], []]}),
-        (judge, {"type": "judged", "not_met": [[True], []]}),
-        (judge, {"type": "judged", "not_met": [[0.0], []]}),
-        (judge, {"type": "judged", "not_met": [[1, 0], []]}),
-        (judge, {"type": "judged", "not_met": [[0, 0, 0], []]}),
         (rows, {"type": "rows", "rows": 4711}),
         (rows, {"type": "rows", "rows": -4711}),
-        (judge, {"type": "done", "as": True}),
+        (rows, {"type": "rows", "rows": CANARY}),
+        (rows, {"type": "done", "as": True}),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
@@ -106,9 +97,32 @@ def test_any_other_value_is_refused(run, ask, reply):
 
 
 def test_a_batch_that_the_ledger_does_not_know_is_refused(run):
-    reply = {"type": "judged", "not_met": [[], []]}
+    reply = {"type": "rows", "rows": None}
     with pytest.raises(Malformed):
-        answer(run, judge, reply, {"type": "committed", "batch": CANARY})
+        answer(run, rows, reply, {"type": "committed", "batch": CANARY})
+
+
+@pytest.mark.parametrize(
+    ("counted", "heard"),
+    [
+        ("refused", SchemaViolation),
+        ("unreadable", SchemaViolation),
+        *((state, Malformed) for state in ("open", "fits", "charged", None)),
+    ],
+)
+def test_a_verdict_that_the_ledger_has_not_counted_is_not_heard(run, counted, heard):
+    run.ledger.examination = lambda _: counted
+    with pytest.raises(heard):
+        answer(run, rows, {"type": "verdict", "verdict": "refused", "kept": False})
+
+
+def test_another_row_is_not_heard_once_the_data_may_be_open(run):
+    reply = {"type": "error", "kind": "BadInput", "row": "data-damaged", "kept": False}
+    with pytest.raises(BadInput) as refused:
+        answer(run, find, reply)
+    assert refused.value.row == "data-damaged"
+    with pytest.raises(Malformed):
+        answer(run, rows, reply)
 
 
 def test_a_number_of_rows_that_is_public_is_not_left_out(run):

@@ -34,5 +34,6 @@ def test_the_process_reaches_what_the_release_needs(
     monkeypatch.delenv("DP_RELEASE_LEDGER", raising=False)
     if ledger is not None:
         monkeypatch.setenv("DP_RELEASE_LEDGER", ledger)
-    connect(SimpleNamespace(spec=SimpleNamespace(data=data, dask=of_spec)), address)
-    assert asked == [(reach, ["SURVEY_DB"] if data is TABLE else [])]
+    spec = SimpleNamespace(release="town", data=data, dask=of_spec)
+    connect(SimpleNamespace(spec=spec), address)
+    assert asked == [("town", reach, ["SURVEY_DB"] if data is TABLE else [])]

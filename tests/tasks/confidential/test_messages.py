@@ -1,31 +1,45 @@
 """Nothing crosses but the messages of the list, with their fields and types."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
 from dp_core import errors
-from dp_core.errors import BadInput, DataRefused, SchemaViolation, StageFailed
+from dp_core.errors import (
+    BadInput,
+    BudgetRefused,
+    DataRefused,
+    LedgerCorrupt,
+    SchemaViolation,
+    StageFailed,
+)
 from tasks.confidential.connection import Connection
 from tasks.confidential.frames import Malformed, send
-from tasks.confidential.host import Host, run_and_count_refusal
+from tasks.confidential.host import Host
 from tasks.confidential.messages import (
+    BEFORE_DATA,
     ERRORS,
+    FAILURES,
     NOTICES,
     REPLIES,
     REQUESTS,
     ROWS,
+    STOPS,
     VERSION,
     checked,
+    checked_reply,
     error_message,
     error_of,
+    failure_message,
+    is_about_data,
 )
 from tasks.confidential.process import Started
 from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
 from tests.flows.monitoring.test_runbook import named_in, on_page
 
 LISTS = {"requests": REQUESTS, "notices": NOTICES, "replies": REPLIES}
-OF_TYPE = {str: "a", int: 1, float: 0.5, bool: True, dict: {}, list: [], type(None): None}
+OF_TYPE = {str: "a", int: 1, float: 0.5, bool: True, dict: {}, type(None): None}
 
 
 def example(fields):
@@ -88,7 +102,7 @@ def test_an_error_is_a_kind_and_a_row_of_the_lists_and_nothing_else(changed):
 def test_a_process_that_says_more_is_ended_and_not_heard(changed):
     mine, its = socket.socketpair()
     ended = []
-    started = Started(0, mine, lambda: (ended.append(True) or 0, ""))
+    started = Started(0, mine, Path("process.txt"), lambda: ended.append(True) or 0)
     send(its, {**ERROR, **changed})
     with pytest.raises(StageFailed, match="sent an unreadable message") as failed:
         Connection(started).exchange({"type": "readable"}, {}, print)
@@ -119,15 +133,14 @@ def test_an_error_crosses_without_a_word_of_its_own(folder, kind, row):
     checked(message, REPLIES)
     assert CANARY not in str(message)
     found = error_of(message, folder, "validate")
-    expected = "data-do-not-fit" if kind is SchemaViolation else row
     assert type(found) is kind
-    assert (found.row, found.internal) == (expected if expected in ROWS else None, None)
+    assert (found.row, found.internal) == (row if row in ROWS else None, None)
     assert found.message_file == folder.path / "internal" / "message.txt"
     assert "release 'town'" in found.message
     assert str(found.message_file) in found.message
 
 
-@pytest.mark.parametrize("kind", sorted({*ERRORS} - {"SchemaViolation"}))
+@pytest.mark.parametrize("kind", ERRORS)
 def test_the_sentence_of_an_error_says_what_where_and_what_to_do(folder, tmp_path, kind):
     reply = {**ERROR, "kind": kind, "row": "data-damaged"}
     said = error_of(reply, folder, "count").message
@@ -148,19 +161,83 @@ def test_an_error_of_another_kind_is_a_failed_stage():
     assert error_message(errors.ReleaseError("so"), kept=True)["kind"] == "StageFailed"
 
 
-class Judged:
-    """What a stage needs of a run."""
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_once_the_data_may_be_open_an_error_is_a_counted_verdict_or_one_of_few_rows(request_name):
+    late = request_name not in BEFORE_DATA
+    replies = {
+        "error": ERROR,
+        "verdict": {"type": "verdict", "verdict": "unreadable", "kept": True},
+        "failed": {"type": "failed", "kind": "StageFailed", "row": "data-side", "kept": True},
+    }
+    for name, reply in replies.items():
+        if (name == "error") == late:
+            with pytest.raises(Malformed):
+                checked_reply(reply, request_name)
+        else:
+            assert checked_reply(reply, request_name) == name
+    for row in ("data-damaged", "codes-damaged", "stage-failed", None, CANARY):
+        with pytest.raises(Malformed):
+            checked_reply({**replies["failed"], "row": row}, request_name)
+    for verdict in ("fits", "open", CANARY):
+        with pytest.raises(Malformed):
+            checked_reply({**replies["verdict"], "verdict": verdict}, request_name)
 
-    def __init__(self, folder, failing=None):
-        self.folder, self.writer, self.verdicts, self._failing = folder, self, [], failing
 
-    def require(self):
-        """The lease is held."""
+def test_the_rows_that_stop_a_release_whatever_its_data_are_few_and_on_the_page():
+    assert {*STOPS, "data-side", "data-unreadable", "data-do-not-fit"} <= ROWS
+    assert len(STOPS) < 20
+    assert not {row for row in STOPS if row.startswith(("data-", "codes-", "columns-"))}
 
-    def judge(self, verdict):
-        if self._failing:
-            raise self._failing
-        self.verdicts.append(verdict)
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (StageFailed("No disk.", row="disk-full"), ("StageFailed", "disk-full")),
+        (StageFailed("No answer.", row="ledger-silent"), ("StageFailed", "ledger-silent")),
+        (BadInput("No folder.", row="state-folder"), ("StageFailed", "state-folder")),
+        (BudgetRefused("No.", row="attempts-refused"), ("BudgetRefused", "attempts-refused")),
+        (LedgerCorrupt("No.", row="ledger-damaged"), ("LedgerCorrupt", "ledger-damaged")),
+        (StageFailed("A unit.", row="codes-damaged"), ("StageFailed", "data-side")),
+        (LedgerCorrupt("A file.", row="result-damaged"), ("LedgerCorrupt", "data-side")),
+        (errors.AwaitsApproval("No."), ("BudgetRefused", "data-side")),
+    ],
+    ids=lambda each: getattr(each, "row", each),
+)
+def test_a_failure_of_the_machine_or_the_ledger_is_told_and_says_nothing_of_the_data(error, told):
+    assert not is_about_data(error)
+    reply = failure_message(error, kept=True)
+    assert checked_reply(reply, "work") == "failed"
+    assert (reply["kind"], reply["row"]) == told
+    assert reply["kind"] in FAILURES
+
+
+@pytest.mark.parametrize(
+    ("error", "about"),
+    [
+        (SchemaViolation("Column 'x'."), True),
+        (DataRefused("No row."), True),
+        (BadInput("No end.", row="data-damaged"), True),
+        (ValueError("no number"), True),
+        (MemoryError(), False),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_what_reading_the_data_raises_may_be_about_them(error, about):
+    assert is_about_data(error) == about
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kind", "row"),
+    [
+        ("refused", SchemaViolation, "data-do-not-fit"),
+        ("unreadable", DataRefused, "data-unreadable"),
+    ],
+)
+def test_a_verdict_has_one_sentence(folder, verdict, kind, row):
+    found = error_of({"type": "verdict", "verdict": verdict, "kept": True}, folder, "validate")
+    assert (type(found), found.row) == (kind, row)
+    assert "The ledger counts the refused attempt" in found.message
+    assert str(found.message_file) in found.message
 
 
 def failing(error):
@@ -168,31 +245,6 @@ def failing(error):
         raise error
 
     return work
-
-
-@pytest.mark.parametrize(
-    ("error", "verdicts"),
-    [
-        (SchemaViolation("Column 'x'."), ["refused"]),
-        (DataRefused("No row."), ["refused"]),
-        (BadInput("No file."), []),
-        (StageFailed("No disk."), []),
-        (ValueError("no number"), []),
-    ],
-    ids=lambda each: type(each).__name__,
-)
-def test_a_refusal_by_the_data_is_counted_before_it_is_told(folder, error, verdicts):
-    run = Judged(folder)
-    with pytest.raises(type(error)) as raised:
-        run_and_count_refusal("validate", failing(error), run)
-    assert raised.value is error
-    assert run.verdicts == verdicts
-
-
-def test_a_refusal_that_the_ledger_could_not_count_is_not_told(folder):
-    run = Judged(folder, StageFailed("The ledger does not answer."))
-    with pytest.raises(StageFailed, match="does not answer"):
-        run_and_count_refusal("validate", failing(SchemaViolation(CANARY)), run)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +271,7 @@ def test_the_process_keeps_its_sentence_inside(home, monkeypatch, error):
     assert CANARY in holder.read_text()
 
 
-@pytest.mark.parametrize("name", [name for name in REQUESTS if name not in ("cluster", "open")])
+@pytest.mark.parametrize("name", sorted({*REQUESTS} - {"cluster", "open"}))
 def test_nothing_is_answered_before_a_release_is_open(name):
     with pytest.raises(Malformed):
         Host(print).answer({"type": name, **example(REQUESTS[name])}, {})

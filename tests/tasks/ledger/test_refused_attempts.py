@@ -119,7 +119,9 @@ def test_another_plan_under_the_same_name_leaves_the_attempt_refused(ledger, pla
     assert attempts(ledger) == (1, 1, 0)
 
 
-def test_data_that_fit_and_are_charged_or_cannot_be_read_are_not_counted(ledger, plans):
+def test_data_that_fit_and_are_charged_are_not_counted_and_those_that_cannot_be_read_are(
+    ledger, plans
+):
     with both_writers(ledger, "good", HOME) as writer:
         held = fit(writer, plans("good"))
         writer.judge(held, "refused")  # a second verdict changes nothing
@@ -131,8 +133,26 @@ def test_data_that_fit_and_are_charged_or_cannot_be_read_are_not_counted(ledger,
     with both_writers(ledger, "gone", HOME) as writer:
         held = writer.reserve(plans("gone"))
         writer.examine(held)
-        writer.judge(held, "unreadable")
-        writer.judge(held, "refused")
+        assert writer.judge(held, "unreadable") == "unreadable"
+        assert attempts(ledger) == (1, 1, 0)
+        assert writer.judge(held, "refused") == "unreadable"
+        writer.settle(held, "returned")
+    assert attempts(ledger) == (1, 1, 0)
+    ledger.verify()
+
+
+def test_a_ledger_of_before_in_which_unreadable_data_were_not_counted_still_verifies(
+    ledger, plans, monkeypatch
+):
+    def uncounted(book, reservation, kind, *, body, **more):
+        add(book, reservation, kind, body={"verdict": body["verdict"]}, **more)
+
+    with both_writers(ledger, "gone", HOME) as writer:
+        held = writer.reserve(plans("gone"))
+        writer.examine(held)
+        with monkeypatch.context() as patch:
+            patch.setattr("tasks.ledger.charging.charging_writer.add", uncounted)
+            writer.judge(held, "unreadable")
         writer.settle(held, "returned")
     assert attempts(ledger) == (0, 0, 0)
     ledger.verify()
@@ -321,11 +341,11 @@ def test_a_charged_release_goes_on_while_others_have_open_attempts(ledger, plans
     ledger.verify(KEY)
 
 
-@pytest.mark.parametrize("read", [["unreadable"], ["wrong", "unreadable", "unreadable"]])
+@pytest.mark.parametrize("read", [["unreadable"], ["wrong", "unreadable"]])
 def test_a_charged_release_is_finished_after_wrong_and_unreadable_files(
     ledger, plans, writer, read
 ):
-    """A file that is missing once must not close the release for ever."""
+    """A file that is damaged once must not close the release for ever."""
     plan = plans("first")
     held = fit(writer, plan, stages=["one_way"])
     guess(writer, held)
@@ -335,7 +355,11 @@ def test_a_charged_release_is_finished_after_wrong_and_unreadable_files(
             writer.judge(held, "unreadable")
         else:
             guess(writer, held)
-    assert attempts(ledger) == (1 + ("wrong" in read),) * 2 + (0,)
+    assert attempts(ledger) == (1 + len(read),) * 2 + (0,)
+    if len(read) > 1:
+        with pytest.raises(BudgetRefused):
+            writer.examine(held)
+        ledger.allow_retry("town", **WHO)
     fit(writer, plan)
     assert writer.grant(held, plan.hash, "measure").left
     writer.settle(pay(writer, held, plan, ["measure"]), "finished")
@@ -352,7 +376,7 @@ def test_a_release_whose_data_could_not_be_read_begins_a_new_attempt(ledger, pla
         writer.judge(held, "refused")
         assert not writer.examine(held)
         writer.settle(held, "returned")
-    assert attempts(ledger) == (1, 1, 0)
+    assert attempts(ledger) == (2, 2, 0)
     ledger.verify()
 
 

@@ -226,19 +226,19 @@ def test_without_noise_they_are_exact_and_of_one_count(kind, monkeypatch):
     monkeypatch.setattr("dp_core.kernel.mechanisms.additive_noise.add", lambda values, _: values)
     curator, counter, session = curator_of(kind)
     cliques = [("a", "b"), ("c", "a"), ("c",), ("a", "b", "c")]
-    found = curator.interactions("measure", cliques, [Fraction(1, 4)] * 4, replicate=2, round=3)
+    found = curator.interactions("measure", cliques, [Fraction(1, 4)] * 4, replicate=2)
 
     assert counter.asked == [tuple(cliques)]
     exact = MemoryCounter.count(counter, cliques)
     for item, clique in zip(found, cliques, strict=True):
         assert item.of == Interaction(clique, DOMAIN.project(clique).sizes)
-        assert (item.replicate, item.round, item.stage) == (2, 3, "measure")
+        assert (item.replicate, item.round, item.stage) == (2, 0, "measure")
         np.testing.assert_array_equal(item.values, item.of.of_table(exact[clique].counts))
     assert [item.grant for item in found] == [1, 2, 3, 4]
     assert interactions_of(found) == found
     assert [grant.step.asks for grant in session.charges] == [item.of.to_json() for item in found]
     # Asked again, the same is given back, and nothing is counted or charged.
-    again = curator.interactions("measure", cliques, [Fraction(1, 4)] * 4, replicate=2, round=3)
+    again = curator.interactions("measure", cliques, [Fraction(1, 4)] * 4, replicate=2)
     assert [item.values.tolist() for item in again] == [item.values.tolist() for item in found]
     assert (len(counter.asked), len(session.charges)) == (1, 4)
 
