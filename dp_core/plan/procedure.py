@@ -406,11 +406,10 @@ def _central_model(plan: Plan, posterior: PosteriorDraws, released: Sequence[Rel
     """Return the model with the central tables of the posterior distribution."""
     spec = plan.spec
     tables, size = posterior.tables.centre(), max(1, round(posterior.tables.total))
-    if not isinstance(spec.reconstructor, AutoReconstruction):
+    method = spec.drawing(0)
+    if not isinstance(method, AutoReconstruction):
         return restore(plan, released, 0, tables=tables, rows=size)
-    model = spec.reconstructor.of_tables(
-        spec.schema.domain, tables, rows=size, zeros=spec.schema.zeros
-    )
+    model = method.of_tables(spec.schema.domain, tables, rows=size, zeros=spec.schema.zeros)
     return _as_drawn(plan, model, _results_of_model(plan, released, 0))
 
 
@@ -427,8 +426,7 @@ def restore(
         rows: Stored `Model.rows`.
     """
     spec, fitted_to = plan.spec, _results_of_model(plan, released, number)
-    method = spec.drawing if spec.mode == "posterior" and number else spec.reconstructor
-    model = method.restore(
+    model = spec.drawing(number).restore(
         spec.schema.domain, tables, rows=rows, zeros=spec.schema.zeros, released=fitted_to
     )
     return _as_drawn(plan, model, fitted_to)

@@ -144,10 +144,14 @@ class ReleaseSpec:
         able = isinstance(self.reconstructor, AutoReconstruction) and pairs <= MOST_PAIRS
         return self.mode == "shared" and able
 
-    @property
-    def drawing(self) -> Reconstructor:
-        """Method that makes records from one draw of the tables of all pairs."""
-        if isinstance(self.reconstructor, AutoReconstruction):
+    def drawing(self, number: int) -> Reconstructor:
+        """Return the method that makes the records of a set from its tables.
+
+        Args:
+            number: Number of the model of the set; 0 is that of all sets, or of the best one.
+        """
+        drawn = self.schema.has_drawn_tables or (self.mode == "posterior" and number)
+        if drawn and isinstance(self.reconstructor, AutoReconstruction):
             return Gum(implied=False)  # tables of all pairs are given, so records imply no others
         return self.reconstructor
 

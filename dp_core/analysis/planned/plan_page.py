@@ -134,9 +134,7 @@ def _method(plan: Mapping[str, Any]) -> str:
     if preset.synthesize:
         return str(plan["method"])
     used = (plan["spec"]["select"]["method"], plan["spec"]["reconstruct"]["method"])
-    # The mode decides how posterior sets are reconstructed.
-    own = "gum" if plan["mode"] == "posterior" else preset.reconstruct
-    if used == (preset.select, own):
+    if used == (preset.select, preset.reconstruct):
         return str(plan["method"])
     return f"{plan['method']} with {' + '.join(used)}"
 

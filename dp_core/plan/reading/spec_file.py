@@ -287,8 +287,6 @@ def _read(
         if earlier is None:
             selector = for_noise_aware(sections["select"], selector)
         reconstructor = for_noise_aware(sections["reconstruct"], reconstructor)
-    elif schema.has_drawn_tables:
-        reconstructor, reconstructor_name = Gum(implied=False), "gum"
     elif mode == "posterior" and isinstance(reconstructor, Gum):
         reconstructor = for_posterior(sections["reconstruct"], reconstructor)
     noise = _read_noise(sections["measure"], preset, privacy)

@@ -113,7 +113,7 @@ class PosteriorDraws:
             if number not in self._drawn:
                 self._drawn[number] = self.tables.draw(number)
             tables = [each for each in self._drawn[number] if {*each.clique} <= {*names}]
-            model = spec.drawing.restore(
+            model = spec.drawing(number).restore(
                 domain, tables, rows=self.size(number), zeros=zeros, released=()
             )
             drawn = model.sample(min(self.size(number), MODEL_RECORDS // 2), rng=rng)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 
+from dp_core.bundle.best_set import BestSet
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.reading.schema_file import load_schema
 from tests.dp_core.bundle.conftest import Survey, make_published, write
@@ -50,4 +52,5 @@ def _wave(folder: Path, name: str, *, seed: int, south: float, more: int) -> Pat
         planned_rows=RECORDS,
         records=float(RECORDS),
     )
+    published = dataclasses.replace(published, central=BestSet(RECORDS))
     return write(folder / name, published, sets, folder / f"scratch-{name}")
