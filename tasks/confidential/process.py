@@ -102,9 +102,19 @@ def start(release: str, reach: Reach = "home", databases: Sequence[str] = ()) ->
             with contextlib.suppress(ProcessLookupError):
                 os.kill(number, signal.SIGKILL if late else signal.SIGTERM)
             time.sleep(_STEP)
+        _remove_if_empty(place)
         return code
 
     return Started(number, mine, place, end)
+
+
+def _remove_if_empty(file: Path) -> None:
+    """Remove a file without content, and folders that hold nothing else."""
+    with contextlib.suppress(OSError):  # a link, or a folder that holds something
+        if file.stat().st_size == 0:
+            file.unlink()
+            for folder in file.parents:
+                folder.rmdir()
 
 
 def serve(connection: socket.socket, reach: Reach, databases: Sequence[str]) -> None:
