@@ -36,7 +36,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.gum import Gum, GumModel
 from dp_core.metrics.marginal_error import average_tvd
-from dp_core.plan.procedure import fit
+from dp_core.plan.procedure import fits
 from dp_core.schema.reading.schema_file import load_schema
 
 DELTA = 1e-9
@@ -122,15 +122,14 @@ def gum(name: str, data: Dataset, epsilons: Sequence[float], runs: int) -> None:
         for run in range(runs):
             plan = preset_plan("privsyn", data.domain, epsilon=epsilon, delta=delta, seed=run)
             released = measured(plan, data)
-            shrunk = fit(plan, released, (), 0, rows=None)
+            ((_, shrunk),) = fits(plan, released, (), rows=None)
             assert isinstance(shrunk, GumModel)
             for label, way in ways.items():
                 model = dataclasses.replace(shrunk, options=way)
                 if not way.shrink:
                     other = dataclasses.replace(plan.spec, reconstructor=way)
-                    found_model = fit(
-                        dataclasses.replace(plan, spec=other), released, (), 0, rows=None
-                    )
+                    other_plan = dataclasses.replace(plan, spec=other)
+                    ((_, found_model),) = fits(other_plan, released, (), rows=None)
                     assert isinstance(found_model, GumModel)
                     model = found_model
                 before = time.process_time()

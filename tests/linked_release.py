@@ -269,7 +269,7 @@ def write(folder: Path, made: Outcome, published: Published, **options: Any) -> 
     files, data = {}, []
     if published.mode == "posterior":
         best = drawn_set(made.plan, made.models, BEST).about
-        published = dataclasses.replace(published, central=best)
+        published = dataclasses.replace(published, best=best)
     for number in published.numbers:
         place = files[number] = folder.parent / "sets" / set_name(number)
         tables = drawn_set(made.plan, made.models, number).records

@@ -30,7 +30,7 @@ from dp_core.methods.reconstruction.reconstructor import Model, Reconstructor
 from dp_core.methods.selection.selector import Selector
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.presets import PRESETS
-from dp_core.plan.procedure import fit, measure_basics, measure_selected, replicates, select
+from dp_core.plan.procedure import fits, measure_basics, measure_selected, replicates, select
 from dp_core.plan.reading.share_reader import resolve_shares
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.definition import Column, Level, Schema
@@ -194,7 +194,7 @@ def models(plan: Plan, data: Dataset, *, public_rows: bool = True) -> list[Model
     """
     released = measured(plan, data)
     rows = data.rows if public_rows else _curator(plan, data).public_rows()
-    return [fit(plan, released, (), number, rows=rows) for number in replicates(plan)]
+    return [model for _, model in fits(plan, released, (), rows=rows)]
 
 
 def _curator(plan: Plan, data: Dataset) -> Curator:

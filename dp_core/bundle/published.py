@@ -44,7 +44,7 @@ class Published:
         sets: Number of synthetic sets, m; 0 for a release of tables only.
         rows: Records of each synthetic set: one number for all, or one for each. Of linked tables
             they are households.
-        central: The best set; None (the default) if there is none.
+        best: The best set; None (the default) if there is none.
         persons: Persons of each synthetic set of linked tables; empty (the default) otherwise.
         mode: How the m sets were made.
         seed: Seed of post-processing.
@@ -98,7 +98,7 @@ class Published:
     checks: Mapping[str, Any] = field(default_factory=lambda: {"public": [], "charged": []})
     measurements: EarlierRelease | None = None
     persons: tuple[int, ...] = ()
-    central: BestSet | None = None
+    best: BestSet | None = None
     not_met: Mapping[int, tuple[int, ...]] | None = None
 
     def __post_init__(self) -> None:
@@ -127,7 +127,7 @@ class Published:
     @property
     def numbers(self) -> Sequence[int]:
         """Numbers of the sets: 1 to m, after the best set, if any."""
-        return range(1 if self.central is None else BEST, self.sets + 1)
+        return range(1 if self.best is None else BEST, self.sets + 1)
 
     @property
     def set_rows(self) -> tuple[int, ...]:
@@ -144,7 +144,7 @@ class Published:
         )
 
     @property
-    def best(self) -> Guarantee:
+    def guarantee(self) -> Guarantee:
         """The tightest guarantee known to hold."""
         return self.tightest or implied(self.currency, self.privacy)
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from dp_core.bundle.best_set import set_words
+from dp_core.bundle.best_set import set_in_words
 from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
 from dp_core.bundle.files.linked_sets import LinkedSet, linked_set, read_linked_set
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
@@ -168,7 +168,7 @@ class Bundle:
             assert self.folder is not None
             return read_linked_set(self.folder, schema, number)
         tables = cast("TwoTables", self.in_memory[number])
-        return linked_set(schema, tables.households, tables.persons, name=set_words(number))
+        return linked_set(schema, tables.households, tables.persons, name=set_in_words(number))
 
 
 def read_bundle(folder: Path) -> Bundle:

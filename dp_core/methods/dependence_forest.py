@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from dp_core.kernel.counting.domain import Clique, Domain
 
 _UNIMPLIED, _TO_FULL = 0.4, 0.3
-"""From which part of the other pairs' dependence that the forest implies on it is believed, and in
-which range it is believed in part. Chains and trees have .7 to .9, real files .25 to .4."""
+"""A forest that explains less than .4 of the other pairs' dependence is ignored; from .7 on it is
+used in full. Chains and trees have .7 to .9, real files .1 to .4."""
 _GUARD = 0.1  # part of an implied dependence that a pair keeps, lest a missed edge is lost
 
 
@@ -88,7 +88,7 @@ class Forest:
         strength = np.array([*edges.values()], dtype=np.float64)
         return cls(tuple(edges), strength, place, together, length)
 
-    def implied(self, pair: Clique) -> float:
+    def path_strength(self, pair: Clique) -> float:
         """Return the strength of a pair's dependence along its path; 0 without one."""
         one, two = (self.place.get(name) for name in pair)
         return 0.0 if one is None or two is None else float(self.together[one, two])
@@ -113,7 +113,7 @@ class Forest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Added:
+class ResidualDependence:
     """What measuring each looked-at pair adds to what a forest of pairs implies.
 
     Attributes:
@@ -128,7 +128,9 @@ class Added:
     unseen: float
 
 
-def added(domain: Domain, dependence: Mapping[Clique, float], rows: float) -> Added:
+def residual_dependence(
+    domain: Domain, dependence: Mapping[Clique, float], rows: float
+) -> ResidualDependence:
     """Return what each pair adds to the forest of the strongest pairs, as far as one fits.
 
     The forest counts as far as it implies the dependence of the looked-at pairs outside it. If no
@@ -145,7 +147,7 @@ def added(domain: Domain, dependence: Mapping[Clique, float], rows: float) -> Ad
     forest = Forest.of({pair: min(dependence[pair] / max(top[pair], 1e-9), 1.0) for pair in edges})
     inside = {*edges}
     outside = [pair for pair in dependence if pair not in inside]
-    said = {pair: top[pair] * forest.implied(pair) for pair in outside}
+    said = {pair: top[pair] * forest.path_strength(pair) for pair in outside}
     left = sum(abs(dependence[pair] - said[pair]) for pair in outside)
     whole = sum(dependence[pair] for pair in outside)
     explained = 1 - left / whole if whole > 0 else 1.0
@@ -157,4 +159,4 @@ def added(domain: Domain, dependence: Mapping[Clique, float], rows: float) -> Ad
         beyond[pair] = (1 - trust) * own + trust * rest
     reach = {pair: 1 + trust * (times - 1) for pair, times in forest.reach().items()}
     served = sum((times - 1) * dependence[pair] for pair, times in reach.items())
-    return Added(beyond, reach, max(served - trust * sum(said.values()), 0.0))
+    return ResidualDependence(beyond, reach, max(served - trust * sum(said.values()), 0.0))

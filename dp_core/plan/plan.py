@@ -267,7 +267,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     if spec.schema.rows_about is not None and spec.sets:
         cliques = [table.clique for table in tables]
         rows = spec.rows or spec.schema.rows_about
-        if spec.draws_tables:
+        if spec.uses_posterior_tables:
             cliques += drawn_pairs(domain, cliques)
         memory = spec.reconstructor.memory(domain, cliques, rows)
         if spec.mode == "noise-aware" or drawn_at_once(spec.schema):

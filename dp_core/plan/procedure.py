@@ -356,42 +356,24 @@ def fits(
         selections: Result of `select`.
         rows: Number of records if it is public, otherwise None.
     """
-    if plan.spec.mode != "posterior":
-        for number in model_numbers(plan):
-            yield number, fit(plan, released, selections, number, rows=rows)
-        return
-    posterior = PosteriorDraws(plan, released, selections, rows=rows)
-    for number in model_numbers(plan):
-        if not number:
-            yield number, _central_model(plan, posterior, released)
-            continue
-        tables, size = posterior.tables.draw(number), posterior.size(number)
-        yield number, restore(plan, released, number, tables=tables, rows=size)
-
-
-def fit(
-    plan: Plan,
-    released: Sequence[Released],
-    selections: Sequence[Selection],
-    number: int,
-    *,
-    rows: int | None,
-) -> Model:
-    """Return the model of all sets, or of one; posterior sets have `fits`.
-
-    If the posterior distribution has a table of every pair, the model has its central tables.
-
-    Args:
-        plan: Plan of the release.
-        released: Everything that was measured, for all replicates.
-        selections: Result of `select`.
-        number: Number of the model, 0 or 1..m; see `model_numbers`.
-        rows: Number of records if it is public, otherwise None.
-    """
-    spec, fitted_to = plan.spec, _results_of_model(plan, released, number)
-    if spec.draws_tables:
+    spec, posterior = plan.spec, None
+    if spec.uses_posterior_tables:
         posterior = PosteriorDraws(plan, released, selections, rows=rows)
-        return _central_model(plan, posterior, released)
+    for number in model_numbers(plan):
+        if posterior is None:
+            yield number, _fitted_model(plan, released, number, rows=rows)
+        elif not number:
+            yield number, _central_model(plan, posterior, released)
+        else:
+            tables, size = posterior.tables.draw(number), posterior.size(number)
+            yield number, restore(plan, released, number, tables=tables, rows=size)
+
+
+def _fitted_model(
+    plan: Plan, released: Sequence[Released], number: int, *, rows: int | None
+) -> Model:
+    """Return a model that is fitted to noisy tables."""
+    spec, fitted_to = plan.spec, _results_of_model(plan, released, number)
     model = spec.reconstructor.fit(
         spec.schema.domain,
         fitted_to,
@@ -405,7 +387,7 @@ def fit(
 def _central_model(plan: Plan, posterior: PosteriorDraws, released: Sequence[Released]) -> Model:
     """Return the model with the central tables of the posterior distribution."""
     spec = plan.spec
-    tables, size = posterior.tables.centre(), max(1, round(posterior.tables.total))
+    tables, size = posterior.tables.central_tables(), max(1, round(posterior.tables.total))
     method = spec.drawing(0)
     if not isinstance(method, AutoReconstruction):
         return restore(plan, released, 0, tables=tables, rows=size)
@@ -416,7 +398,7 @@ def _central_model(plan: Plan, posterior: PosteriorDraws, released: Sequence[Rel
 def restore(
     plan: Plan, released: Sequence[Released], number: int, *, tables: Sequence[Table], rows: int
 ) -> Model:
-    """Return a model that `fit` made, from its stored tables, without fitting again.
+    """Return a model that `fits` made, from its stored tables, without fitting again.
 
     Args:
         plan: Plan of the release.

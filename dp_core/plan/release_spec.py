@@ -136,7 +136,7 @@ class ReleaseSpec:
         return range(0 if self.mode == "posterior" else 1, self.sets + 1)
 
     @property
-    def draws_tables(self) -> bool:
+    def uses_posterior_tables(self) -> bool:
         """Whether sets are made from tables of the posterior distribution, not from a fit."""
         if self.mode == "posterior" or self.schema.has_drawn_tables or self.prior is not None:
             return True

@@ -20,7 +20,7 @@ import pyarrow as pa
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.analysis.notebook.open_bundle import OpenRelease
 from dp_core.analysis.planned.plan_page import PlanPage, privacy_words
-from dp_core.bundle.best_set import BEST, BestSet
+from dp_core.bundle.best_set import BEST, BestSet, set_metadata
 from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, set_paths
 from dp_core.bundle.files.marginals_file import write_marginals
 from dp_core.bundle.files.parquet_file import write_synthetic
@@ -119,7 +119,8 @@ class MemoryRelease(OpenRelease):
         for number, one in (bundle.in_memory or {}).items():
             paths = set_paths(schema, number)
             for name, table in zip(paths, tables_of_set(one), strict=True):
-                write_synthetic(folder / name, [table])
+                about = set_metadata(NAME, number, bundle.claims.sets)
+                write_synthetic(folder / name, [table], about)
             names += paths
         write_marginals(folder / MARGINALS, bundle.measured, schema)
         files = {name: file_record(folder / name) for name in (*names, MARGINALS)}

@@ -62,14 +62,22 @@ def identify(run: ConfidentialRun) -> None:
         only.
 
     Raises:
-        DataRefused: if the release is bound to another input, or the prior that the spec declares
-            public is a file of the input.
+        DataRefused: if the release is bound to another input, two parts of the data are equal, or
+            the prior that the spec declares public is a file of the input.
     """
     from dp_core.confidential.source import keyed_digests
 
     source = run.opened
     _refuse_as_prior(source.files, dict(run.spec.prior.document) if run.spec.prior else {})
     digests = keyed_digests(source, run.key)
+    if len({*digests.parts.values()}) < len(digests.parts):
+        # privacy: whoever is in it twice would be protected half as much as stated.
+        raise DataRefused(
+            "Two files or parts of the data have the same rows, so whoever is in one is counted"
+            " twice. The ledger counts a refused attempt. Remove one of them; a link and the file"
+            " that it points to are the same.",
+            row="data-do-not-fit",
+        )
     run.writer.bind_input(run.reservation, digests.whole, run.key, digests.parts)
     run.folder.belong_to(digests.whole)
 

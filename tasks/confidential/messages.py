@@ -221,7 +221,10 @@ _ENDS: Mapping[str, tuple[str, str]] = {
     "StageFailed": ("failed", "Remove the cause, then {go_on}."),
 }
 """By kind of error, what became of a stage or release, and what to do."""
-_VERDICTS = {"refused": "do not fit its schema or are not its own", "unreadable": "cannot be read"}
+_VERDICTS = {
+    "refused": "do not fit its schema, have changed, or belong to another account",
+    "unreadable": "cannot be read",
+}
 """What a verdict says of the data."""
 
 

@@ -36,10 +36,11 @@ def check_quality(run: PublicRun, grant: StageGrant) -> Mapping[str, object]:
         Public facts: the public and charged figures, the fit of the sets to each noisy table, and
         the expectations of the schema that each set does not meet.
     """
-    tallies, number = tally_sets(run, _part_progress(run, 0.0, _TALLIED)), records(run)
+    best, tallies, number = *_tallies(run), records(run)
     charged = ask_checks(run, grant, tallies, number)
     run.confidential.work(run, "check")
-    return _public_facts(run, tallies, [charged_figure(figure, number) for figure in charged])
+    figures = [charged_figure(figure, number) for figure in charged]
+    return _public_facts(run, best, tallies, figures)
 
 
 @stage("check")
@@ -49,8 +50,14 @@ def check_against_tables(run: PublicRun) -> Mapping[str, object]:
     Returns:
         Public facts, as `check_quality`; there are no charged figures.
     """
-    tallies = tally_sets(run, _part_progress(run, 0.0, _TALLIED))
-    return _public_facts(run, tallies, [])
+    return _public_facts(run, *_tallies(run), [])
+
+
+def _tallies(run: PublicRun) -> tuple[tuple[Tally, ...], tuple[Tally, ...]]:
+    """Return the counts of the best set, if there is one, and of the sets for inference."""
+    tallies = tally_sets(run, run.spec.set_numbers, _part_progress(run, 0.0, _TALLIED))
+    first = len(tallies) - run.spec.sets
+    return tallies[:first], tallies[first:]
 
 
 def _part_progress(run: Run, start: float, end: float) -> Callable[[float], None]:
@@ -65,19 +72,21 @@ def _part_progress(run: Run, start: float, end: float) -> Callable[[float], None
 
 
 def _public_facts(
-    run: PublicRun, tallies: Sequence[Tally], charged: Sequence[Mapping[str, object]]
+    run: PublicRun,
+    best: Sequence[Tally],
+    tallies: Sequence[Tally],
+    charged: Sequence[Mapping[str, object]],
 ) -> Mapping[str, object]:
     """Return the public facts: they use noisy tables, sets, and figures that were paid for."""
-    from dp_core.bundle.quality.table_fit import check_fit, fit_facts, ruled_tables
+    from dp_core.bundle.quality.table_fit import check_fit, fit_facts, mean_tvd, ruled_tables
 
-    fits = check_fit(
-        _comparable_tables(run),
-        tallies,
-        records=records(run),
-        redrawn=run.spec.mode == "noise-aware",
-    )
+    compared, number = _comparable_tables(run), records(run)
+    redrawn = run.spec.mode == "noise-aware"
+    fits = check_fit(compared, tallies, records=number, redrawn=redrawn)
     # Public figures use only columns that a verifier can count again in the published sets.
-    judged = [fit for fit in fits if {*fit.clique} <= {*countable(run.spec.schema).columns}]
+    known = {*countable(run.spec.schema).columns}
+    judged = [fit for fit in fits if {*fit.clique} <= known]
+    of_best = check_fit(compared, best, records=number) if best else ()
     figures = public_figures(
         [value for fit in judged for value in fit.set_tvd],
         [value for fit in judged for value in fit.expected_tvd],
@@ -93,6 +102,7 @@ def _public_facts(
         "mean_tvd_to_noisy": _mean([value for fit in fits for value in fit.set_tvd]),
         "mean_expected_tvd": _mean([value for fit in fits for value in fit.expected_tvd]),
         "fits": fit_facts(fits),
+        "best": mean_tvd(fit for fit in of_best if {*fit.clique} <= known),
         "rules": ruled_tables(run.spec.schema, judged),
         "expectations_not_met": _judge_sets(run),
     }
@@ -107,11 +117,14 @@ def _judge_sets(run: PublicRun) -> list[list[int]]:
     return judge_sets(schema, files, _part_progress(run, _COMPARED, 1.0))
 
 
-def tally_sets(run: Run, progress: Callable[[float], None] = lambda _: None) -> tuple[Tally, ...]:
+def tally_sets(
+    run: Run, numbers: Sequence[int], progress: Callable[[float], None] = lambda _: None
+) -> tuple[Tally, ...]:
     """Return the counts that checks, pictures and the report need, one tally for each set.
 
     Args:
         run: The run; its sets must be finished.
+        numbers: Numbers of the sets.
         progress: Called with the part that is done, 0 to 1; does nothing by default.
     """
     from dp_core.bundle.quality.table_fit import needed_counts
@@ -123,12 +136,12 @@ def tally_sets(run: Run, progress: Callable[[float], None] = lambda _: None) -> 
     domain = schema.domain if coarsening is None else coarsening.domain
     cliques = dict.fromkeys((*needed_counts(domain, read_released(run)), *run.spec.checks))
     tallies = []
-    for number in range(1, run.spec.sets + 1):
+    for at, number in enumerate(numbers):
         tally, store = tally_of(domain, cliques), synthetic_codes(run, number)
         for chunk in range(store.chunks):
             piece = Dataset(schema.domain, store.codes(chunk))
             tally.add(piece if coarsening is None else coarsening.dataset(piece))
-            progress((number - 1 + (chunk + 1) / store.chunks) / run.spec.sets)
+            progress((at + (chunk + 1) / store.chunks) / len(numbers))
         tallies.append(tally)
     return tuple(tallies)
 

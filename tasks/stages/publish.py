@@ -66,7 +66,7 @@ def publish(run: Run) -> None:
         sets=spec.sets,
         rows=sizes,
         off=off,
-        central=central,
+        best=central,
         ruled=_rule_fit(run),
         mode=spec.mode,
         seed=spec.seed,
@@ -77,7 +77,8 @@ def publish(run: Run) -> None:
         measurements=spec.measurements,
     )
     files = {number: synthetic_place(run, number) for number in spec.set_numbers}
-    tallies = tally_sets(run, lambda done: run.progress("publish", _TALLIED * done))
+    numbers = range(1, spec.sets + 1)
+    tallies = tally_sets(run, numbers, lambda done: run.progress("publish", _TALLIED * done))
 
     def inspect(bundle: Path) -> None:
         run.progress("publish", _WRITTEN)
@@ -132,7 +133,9 @@ def _facts_of_sets(run: Run) -> tuple[BestSet | None, tuple[int, ...], tuple[flo
     assert isinstance(persons, list)
     if BEST not in spec.set_numbers:
         return None, tuple(rows), tuple(off)
-    best = BestSet(rows[0], *(each[0] if each else None for each in (persons, off)))
+    tvd: Any = (run.folder.facts_of("check") or {}).get("best")
+    first = [each[0] if each else None for each in (persons, off)]
+    best = BestSet(rows[0], persons=first[0], off=first[1], tvd=tvd)
     return best, tuple(rows[1:]), tuple(off[1:])
 
 

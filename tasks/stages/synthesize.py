@@ -58,11 +58,12 @@ def _write_set(
         The deviation of its weights from the public totals, None if the schema has none, and its
         number of persons, None if its tables are not linked.
     """
+    from dp_core.bundle.best_set import set_metadata
     from dp_core.bundle.files.parquet_file import write_synthetic
     from dp_core.confidential.code_store import StoreWriter
     from dp_core.methods.replicates.survey_weights import Calibrator
 
-    schema = run.spec.schema
+    schema, about = run.spec.schema, set_metadata(run.spec.release, number, run.spec.sets)
     paths = synthetic_files(run, number)
     paths[0].parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     codes_folder(run, number).parent.mkdir(mode=0o700, exist_ok=True)
@@ -76,10 +77,10 @@ def _write_set(
     if schema.linked is not None:
         (both,) = store_pieces()
         for path, table in zip(paths, tables_of_set(both), strict=True):
-            write_synthetic(path, [table])
+            write_synthetic(path, [table], about)
         return None, int(both.persons.num_rows)
     if not schema.calibration:
-        write_synthetic(paths[0], store_pieces())
+        write_synthetic(paths[0], store_pieces(), about)
         return None, None
     calibrator = Calibrator(schema)
     # Two passes, because the factor of a weight depends on the whole set, which may not fit in
@@ -89,7 +90,7 @@ def _write_set(
     off = calibrator.settle()
     again = enumerate(_drawn_before(run, number, size))
     tables = (decode_piece(run.plan, piece, number, position) for position, piece in again)
-    write_synthetic(paths[0], map(calibrator.apply, tables))
+    write_synthetic(paths[0], map(calibrator.apply, tables), about)
     return off, None
 
 

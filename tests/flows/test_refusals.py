@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 
 import pytest
 
@@ -374,3 +375,15 @@ def test_status_of_a_stopped_release_says_who_must_act_before_it_can_be_resumed(
     command("ledger", "allow-retry", "town", "--by", "Ana", "--reason", "corrected")
     assert "stopped" not in command("status", "town", "--json").json
     assert command("resume", "town").code == 0
+
+
+@pytest.mark.parametrize("way", ["copy", "link"])
+def test_a_file_that_is_read_under_two_names_is_refused_and_counted(project, command, way):
+    """Whoever is in it would be counted twice, and be protected half as much as stated."""
+    town, other = project.folder / "town.csv", project.folder / "town-latest.csv"
+    other.symlink_to(town) if way == "link" else shutil.copyfile(town, other)
+    project.write_spec(data="town*.csv")
+    refused(project)
+    assert "have the same rows" in (project.internal / "message.txt").read_text()
+    assert "charge" not in project.kinds()
+    assert command("ledger", "show", "town", "--json").json["refused_attempts"] == 1

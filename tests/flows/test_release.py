@@ -33,10 +33,12 @@ QUICK = [  # each method, and every relation, guarantee, mode and kind of file
 ]
 
 
-def set_bytes(project, name):
-    """Return the bytes of the sets in a folder of the project."""
+def sets_of(project, name):
+    """Return the sets in a folder of the project, each of which says of which release it is."""
     folder = project.folder / name / "synthetic"
-    return [path.read_bytes() for path in sorted(folder.iterdir())]
+    found = [pq.read_table(path) for path in sorted(folder.iterdir())]
+    assert {table.schema.metadata[b"release"] for table in found} == {name.encode()}
+    return found
 
 
 def assert_obeys_schema(table):
@@ -155,9 +157,9 @@ def test_equal_seed_and_noise_give_equal_sets_and_another_seed_gives_others(proj
         )
         project.release(project.folder / name)
 
-    assert set_bytes(project, "one") == set_bytes(project, "two")
-    assert set_bytes(project, "one")[0] != set_bytes(project, "three")[0]
-    assert set_bytes(project, "one")[0] != set_bytes(project, "one")[1]
+    assert sets_of(project, "one") == sets_of(project, "two")
+    assert sets_of(project, "one")[0] != sets_of(project, "three")[0]
+    assert sets_of(project, "one")[0] != sets_of(project, "one")[1]
 
 
 @pytest.mark.parametrize("method", some(["gum", "pgm"], lambda method: method == "pgm"))
@@ -180,8 +182,8 @@ def test_sets_drawn_in_pieces_do_not_depend_on_how_many_are_drawn_at_a_time(
         )
         project.release(project.folder / name)
 
-    assert set_bytes(project, "one") == set_bytes(project, "four")
-    assert set_bytes(project, "one")[0] != set_bytes(project, "one")[1]
+    assert sets_of(project, "one") == sets_of(project, "four")
+    assert sets_of(project, "one")[0] != sets_of(project, "one")[1]
     for path in (project.folder / "one" / "synthetic").iterdir():
         table = pq.read_table(path)
         assert table.num_rows == 500

@@ -113,7 +113,7 @@ class OpenRelease(Printed):
 
     @property
     def best(self) -> Any:
-        """The best set as a pandas frame, for looking and training; no interval follows from it.
+        """The best set, or set 1 in mode `shared`, as a pandas frame; no interval follows from it.
 
         Raises:
             BadInput: if the release has no best set.

@@ -65,7 +65,7 @@ class SyntheticSets(Printed, Sequence["pd.DataFrame"]):
             return self._set(BEST)
         if len(self) and self._bundle.rule == "shared":
             return self[0]
-        made = self._no_set() if not len(self) else "The sets of this release are all alike."
+        made = self._no_set() if not len(self) else "Only mode `posterior` makes one; use `sets`."
         raise BadInput(f"There is no best set. {made}")
 
     def _set(self, number: int) -> pd.DataFrame:

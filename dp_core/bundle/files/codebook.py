@@ -35,11 +35,12 @@ _PARQUET = {
 
 
 _SYNTHETIC = (
-    "Synthetic records; no row describes a person. Analyse all sets, then combine the results."
+    "Synthetic records; no row describes a person. Analyse all numbered sets, then combine the"
+    " results."
 )
 _BEST = (
-    "Synthetic records, as near to the file as possible; no row describes a person. For looking and"
-    " for training. No interval follows from them: use the numbered sets."
+    "Synthetic records, as near to the file as the measurements allow; no row describes a person."
+    " To look at and to train on. For intervals, use the numbered sets."
 )
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dp_core.bundle.best_set import BEST, set_words
+from dp_core.bundle.best_set import BEST, set_in_words
 from dp_core.schema.definition import Schema
 from dp_core.schema.expectations.suite import rules_of, suite_document
 from dp_core.text.pages.number_texts import plural
@@ -60,7 +60,7 @@ def expectations_in_words(schema: Schema, failed: Mapping[int, Sequence[int]]) -
     if not missed:
         return f"{sets} the {count} by which the confidential file was checked."
     listed = "; ".join(
-        f"{set_words(number)} does not meet {', '.join(rules[at].type for at in numbers)}"
+        f"{set_in_words(number)} does not meet {', '.join(rules[at].type for at in numbers)}"
         for number, numbers in missed
     )
     return f"Of the {count}, {listed}."

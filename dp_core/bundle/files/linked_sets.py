@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dp_core.bundle.best_set import set_words
+from dp_core.bundle.best_set import set_in_words
 from dp_core.bundle.files.codebook import set_paths
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
@@ -59,7 +59,7 @@ def read_linked_set(folder: Path, schema: Schema, number: int) -> LinkedSet:
             found.append(pq.read_table(folder / path).unify_dictionaries().combine_chunks())
         except (OSError, pa.ArrowException, ValueError):
             raise BadInput(f"{path} cannot be read as Parquet.") from None
-    return linked_set(schema, *found, name=set_words(number))
+    return linked_set(schema, *found, name=set_in_words(number))
 
 
 def linked_set(schema: Schema, households: pa.Table, persons: pa.Table, *, name: str) -> LinkedSet:

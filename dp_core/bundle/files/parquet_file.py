@@ -60,13 +60,16 @@ def write_parquet(
     return rows
 
 
-def write_synthetic(path: Path, tables: Iterable[pa.Table]) -> int:
+def write_synthetic(
+    path: Path, tables: Iterable[pa.Table], metadata: Mapping[str, str] | None = None
+) -> int:
     """Write one synthetic set, making its folder if necessary, and return its number of rows.
 
     Args:
         path: For example `synthetic/set-1.parquet`.
         tables: Pieces in order, of one Arrow schema, decoded to the schema's labels and units; at
             least one, which may be empty.
+        metadata: What the file says of itself (`set_metadata`); by default nothing.
 
     Raises:
         ValueError: if there is no piece.
@@ -79,7 +82,7 @@ def write_synthetic(path: Path, tables: Iterable[pa.Table]) -> int:
             "A synthetic set needs at least one piece, from which it takes its columns."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
-    return write_parquet(path, first.schema, itertools.chain([first], pieces))
+    return write_parquet(path, first.schema, itertools.chain([first], pieces), metadata=metadata)
 
 
 def read_parquet(path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

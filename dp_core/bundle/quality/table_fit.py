@@ -126,6 +126,12 @@ def columns_of(item: Compared) -> Clique:
     return item.clique if isinstance(item, Measurement) else item.of.clique
 
 
+def mean_tvd(fits: Iterable[TableFit]) -> float | None:
+    """Return the mean TVD between sets and noisy tables, six digits; None without tables."""
+    values = [value for fit in fits for value in fit.set_tvd]
+    return round(sum(values) / len(values), 6) if values else None
+
+
 def check_fit(
     measured: Sequence[Compared],
     tallies: Sequence[Tally],

@@ -134,7 +134,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
     pictures = pictures[:most]
     rows = sum(published.set_rows) / max(published.sets, 1)
     rule = rule_of(published.mode, published.sets)
-    stated, best, enforced = statement(published, {}), published.best, published.enforced
+    stated, best, enforced = statement(published, {}), published.guarantee, published.enforced
     page = _template().render(
         published=published,
         stated=stated,

@@ -143,7 +143,7 @@ def statement(
             **guaranteed_json(
                 privacy.relation,
                 privacy.protects,
-                (published.enforced, published.best, published.also),
+                (published.enforced, published.guarantee, published.also),
                 published.totals,
                 published.adoptions,
                 published.schema.panel,
@@ -173,7 +173,7 @@ def statement(
             "m": published.sets,
             "rows": list(published.set_rows),
             **({"persons": list(published.persons)} if published.schema.linked else {}),
-            **({"best": published.central.to_json()} if published.central else {}),
+            **({"best": published.best.to_json()} if published.best else {}),
             "mode": published.mode,
             "seed": published.seed,
             "records": {

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.accounts.plain_entries import result_hash
-from dp_core.bundle.best_set import set_words
+from dp_core.bundle.best_set import set_in_words
 from dp_core.bundle.files.codebook import synthetic_path
 from dp_core.bundle.files.linked_sets import (
     LinkedSet,
@@ -36,6 +36,7 @@ from dp_core.bundle.quality.table_fit import (
     check_fit,
     columns_of,
     comparable,
+    mean_tvd,
     ruled_tables,
 )
 from dp_core.bundle.verification.claims import Charge, Claims
@@ -69,6 +70,7 @@ def check_figures(
     claims: Claims,
     measured: Callable[[], Sequence[Measured]],
     fits: Callable[[], Sequence[TableFit]],
+    best: Callable[[], Sequence[TableFit]],
 ) -> str | tuple[str, ...]:
     """Return that the published figures agree with receipts and files, or which do not.
 
@@ -78,6 +80,7 @@ def check_figures(
         claims: Its claims.
         measured: Returns the noisy tables.
         fits: Returns the distance of the sets from them, `fits_of_sets`.
+        best: Returns the same of the best set.
     """
     stated, planned = document["checks"], claims.plan["spec"].get("checks", {})
     if set(stated) != {"public", "charged"}:
@@ -90,7 +93,7 @@ def check_figures(
     if estimated and records != pooled_records(claims.schema.domain, measured()):
         wrong.append("The number of records does not follow from the noisy tables.")
     if tables:
-        tallies = counts_of_sets(folder, claims.schema, claims.sets, tables)
+        tallies = counts_of_sets(folder, claims.schema, range(1, claims.sets + 1), tables)
         references = tuple(reference_counts(tallies, tables, records))
         asked = TableChecks(tuple(tables), references, claims.relation.shares)
         wrong += _charge_faults(stated["charged"], asked.asks(), paid, claims, records)
@@ -102,6 +105,10 @@ def check_figures(
         wrong.append("The public checks are not those of every statement.")
     elif named or any(item["figure"] == "fit" for item in planned.get("thresholds", ())):
         wrong += _public(stated["public"], fits())
+    if claims.best is not None and (named or claims.best.tvd is not None):
+        made = mean_tvd(best())
+        if made is not None and not same_figure(claims.best.tvd, made):
+            wrong.append("The distance of the best set does not follow from noisy tables and set.")
     if wrong:
         return tuple(wrong)
     if not tables:
@@ -170,7 +177,11 @@ def same_figure(stated: Any, made: object) -> bool:
 
 
 def fits_of_sets(
-    folder: Path, claims: Claims, measured: Sequence[Measured], records: float
+    folder: Path,
+    claims: Claims,
+    measured: Sequence[Measured],
+    records: float,
+    numbers: Sequence[int],
 ) -> tuple[TableFit, ...]:
     """Return the distance of the published sets from each noisy table and interaction.
 
@@ -179,6 +190,7 @@ def fits_of_sets(
         claims: Claims of its statement.
         measured: Its noisy tables.
         records: Stated number of records.
+        numbers: Numbers of the sets.
 
     Raises:
         BadInput: if a file cannot be read, or contains values that the schema does not allow.
@@ -186,20 +198,20 @@ def fits_of_sets(
     domain = countable(claims.schema)
     compared = comparable(measured, domain)
     cliques = [columns_of(item) for item in compared] or [domain.columns[:1]]
-    tallies = counts_of_sets(folder, claims.schema, claims.sets, cliques)
+    tallies = counts_of_sets(folder, claims.schema, numbers, cliques)
     redrawn = claims.plan["spec"]["synthesize"]["mode"] == "noise-aware"
     return check_fit(compared, tallies, records=records, redrawn=redrawn)
 
 
 def counts_of_sets(
-    folder: Path, schema: Schema, sets: int, cliques: Iterable[Clique]
+    folder: Path, schema: Schema, numbers: Sequence[int], cliques: Iterable[Clique]
 ) -> tuple[Tally, ...]:
     """Return the counts of each set of a bundle in some tables, in the codes of the schema.
 
     Args:
         folder: The bundle.
         schema: Schema by which the sets were decoded; with a grid, the schema on the grid.
-        sets: Number of sets, m.
+        numbers: Numbers of the sets.
         cliques: Columns of each table.
 
     Raises:
@@ -207,14 +219,14 @@ def counts_of_sets(
     """
     wanted = tuple(dict.fromkeys(cliques))
     if schema.linked is not None:
-        return tuple(_counts_of_linked(folder, schema, n, wanted) for n in range(1, sets + 1))
+        return tuple(_counts_of_linked(folder, schema, number, wanted) for number in numbers)
     coarsening = Coarsening(schema) if schema.coarse is not None else None
     domain = schema.domain if coarsening is None else coarsening.domain
     domain = domain.project(
         tuple(name for name in domain.columns if any(name in clique for clique in wanted))
     )
     found = []
-    for number in range(1, sets + 1):
+    for number in numbers:
         path = folder / synthetic_path(number)
         tally = Tally(domain, wanted)
         try:
@@ -278,7 +290,9 @@ def check_rules(
         return "The schema states no rules between columns."
     wrong = []
     for number in claims.numbers:
-        path = synthetic_path(number) if schema.linked is None else set_words(number).capitalize()
+        path = (
+            synthetic_path(number) if schema.linked is None else set_in_words(number).capitalize()
+        )
         try:
             data = None if schema.linked is None else read_linked_set(folder, schema, number)
             found = [

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dp_core.bundle.best_set import BEST, set_words
+from dp_core.bundle.best_set import BEST, set_in_words
 from dp_core.bundle.files.codebook import CODEBOOK, MARGINALS, codebook, set_paths, synthetic_path
 from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_document
 from dp_core.bundle.files.linked_sets import read_linked_set
@@ -203,7 +203,7 @@ def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
         linked = "; every person is linked to a household"
     met = "; every set meets the public totals" if schema.totals else ""
     made = f"{plural(sets, 'synthetic set')}{' and the best set' if best is not None else ''}"
-    return f"{made} with {records}{linked}{met}."
+    return f"{made}, in all {records}{linked}{met}."
 
 
 def _shapes(folder: Path, schema: Schema, number: int) -> list[tuple[int, list[str]]]:
@@ -313,7 +313,7 @@ def check_expectations(
     wrong = []
     of_values = {at for at, rule in enumerate(rules) if rule.kind == "value"}
     for number, numbers in failed.items():
-        name = set_words(number)
+        name = set_in_words(number)
         if not set(numbers) <= set(range(len(rules))) or numbers != sorted(set(numbers)):
             wrong.append(f"{EXPECTATIONS} names expectations of {name} that do not exist.")
             continue

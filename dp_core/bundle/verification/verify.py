@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dp_core.accounts.chain_audit import first_bad_link
 from dp_core.accounts.signatures import fingerprint, is_signed
+from dp_core.bundle.best_set import BEST
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.statement.release_json import (
@@ -216,9 +217,10 @@ def verify(
     checks.append(_guard("charges", lambda: check_charges(claims.payer)))
     # Several checks use the noisy tables and the distance of the sets from them.
     measured = cache(lambda: read_marginals(folder / MARGINALS, claims.schema))
-    fits = cache(
-        lambda: fits_of_sets(folder, claims, measured(), int(document["sets"]["records"]["value"]))
-    )
+    records = cache(lambda: int(document["sets"]["records"]["value"]))
+    inferred = range(1, claims.sets + 1)
+    fits = cache(lambda: fits_of_sets(folder, claims, measured(), records(), inferred))
+    fits_of_best = cache(lambda: fits_of_sets(folder, claims, measured(), records(), (BEST,)))
     checks += _tables(measured, document, claims)
     if claims.earlier is not None or measurements is not None:
         checks.append(
@@ -227,7 +229,11 @@ def verify(
                 lambda: check_measurements(folder, document, claims, measurements, first),
             )
         )
-    checks.append(_guard("checks", lambda: check_figures(folder, document, claims, measured, fits)))
+    checks.append(
+        _guard(
+            "checks", lambda: check_figures(folder, document, claims, measured, fits, fits_of_best)
+        )
+    )
     checks.append(_guard("decision", lambda: check_decision(document, claims)))
     checks.append(_guard("sets", lambda: check_sets(folder, claims)))
     schema = claims.schema

@@ -101,10 +101,14 @@ class UnitNotes:
         import pyarrow.csv as pv
 
         with open_text(path) as text:
-            self._begin(path, next(csv.reader(text), []), names)
+            header = next(lines := csv.reader(text), [])
+        self._begin(path, header, names)
         with pv.open_csv(
             stream,
-            read_options=pv.ReadOptions(block_size=BLOCK_BYTES),
+            # privacy: names are those of the file, whatever the stream says.
+            read_options=pv.ReadOptions(
+                block_size=BLOCK_BYTES, column_names=header, skip_rows=lines.line_num
+            ),
             # Rows over several lines are parsed, and then refused: without `newlines_in_values` it
             # depends on the blocks what becomes of them.
             parse_options=pv.ParseOptions(
@@ -197,13 +201,13 @@ class UnitNotes:
         if self._file is not None:
             self._write()
             if self._of_rows and (self._skipped or self._uncoded is not None):
-                raise StageFailed("Rows were read that were not coded.")
+                raise StageFailed("Some rows that were read were not coded.")
             self._file.replace(folder / self._name)
 
     def _begin(self, path: Path, header: Sequence[str], names: Sequence[str]) -> None:
         """Begin a file; raise StageFailed if it lacks or repeats a name, or was begun before."""
         if any(list(header).count(name) != 1 for name in names):
-            raise StageFailed("A column that is read is not once in the header of its file.")
+            raise StageFailed("A column is missing or repeated in the header of its file.")
         # privacy: a row that is read twice counts twice, if it is a unit by itself.
         if path in self._read:
             raise StageFailed("A data file was read twice in one pass, so nothing is made of it.")

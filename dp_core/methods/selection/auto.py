@@ -28,7 +28,7 @@ from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.privacy import Neighbours, Relation, Stage
 from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
-from dp_core.methods.dependence_forest import added
+from dp_core.methods.dependence_forest import residual_dependence
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.selection.budget.chance import Chance
@@ -426,7 +426,7 @@ class Auto(Selector):
             for pair, value in dependence.items()
         }
         dependence = beyond_larger_areas(domain, dependence)
-        beyond = added(domain, dependence, rows)
+        beyond = residual_dependence(domain, dependence, rows)
         dependence = beyond.dependence
         served = {**beyond.reach, **kind_weights(domain, dependence)}
         others = number_of_cliques(domain, 2) - len(dependence)

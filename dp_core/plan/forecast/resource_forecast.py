@@ -179,7 +179,7 @@ def size_of(plan: Plan, processors: int = 1) -> Size:
         models=0 if not spec.sets else 1 if spec.mode == "shared" else spec.sets,
         sets=spec.sets,
         drawn=made,
-        fitted=len(drawn_pairs(domain, ())) if spec.draws_tables else chosen,
+        fitted=len(drawn_pairs(domain, ())) if spec.uses_posterior_tables else chosen,
         held=held * columns,
         compared=_largest_comparison(domain, [number for number in every if number <= CELL_LIMIT]),
         levels=sum(
@@ -274,7 +274,7 @@ def _select(plan: Plan, size: Size) -> Work:
 
 def _reconstruct(plan: Plan, size: Size) -> Work:
     """Return the work of fitting all models."""
-    if plan.spec.draws_tables:
+    if plan.spec.uses_posterior_tables:
         # What is learnt from all pairs costs as much as the draws of seven sets.
         part = (7 + size.models) / 12
         return Work(0.1 + 0.0055 * part * size.fitted, 12e-6 * part * size.cells)
@@ -288,7 +288,7 @@ def _reconstruct(plan: Plan, size: Size) -> Work:
 def _synthesize(plan: Plan, size: Size) -> Work:
     """Return the work of drawing, decoding and writing all sets."""
     cost = GUM
-    if not plan.spec.draws_tables:
+    if not plan.spec.uses_posterior_tables:
         cost = MODELS.get(_name(plan.spec.reconstructor), GUM)
     # The records of noise-aware sets have weights, and are drawn several times over.
     a_value = 2.8e-6 if plan.spec.mode == "noise-aware" else cost.value

@@ -29,7 +29,7 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.grid import POSITIONS, on_grid, variables
 from dp_core.schema.structure.public_totals import records_of
 from dp_core.text.documents.faults import Faults
-from dp_core.text.documents.node import FALSE, Node, in_place
+from dp_core.text.documents.node import Node, in_place
 from dp_core.text.documents.typed_text import quote
 
 _Method = TypeVar("_Method")
@@ -363,17 +363,6 @@ def refuse_unsupported(schema: Schema, keys: Mapping[str, Node], faults: Faults)
     for kind in [kind for kind, there in zip(_KINDS, present, strict=True) if there][:1]:
         for fault in _other_keys(kind, keys):
             faults.note(fault)
-    if schema.has_drawn_tables:
-        options = {field.name for field in dataclasses.fields(AutoReconstruction)}
-        for option, place in _section(keys, "reconstruct").items():
-            # The tables of all pairs are drawn, so records are never cleared.
-            if option in options and (option != "cleared" or place.content not in FALSE):
-                faults.note(
-                    place.error(
-                        "has no effect on these sets, whose records match a drawn table of every"
-                        " pair; remove it."
-                    )
-                )
     rows = _section(keys, "synthesize").get("rows")
     if schema.totals and rows is not None and isinstance(rows.content, str):
         records = records_of(schema.totals)

@@ -70,11 +70,6 @@ class Panel:
         """The wave of each file: None for the one file whose rows name their wave."""
         return self.waves if self.wave is None else (None,)
 
-    @property
-    def first_and_last(self) -> str:
-        """The first and the last wave in words: `2023 to 2025`."""
-        return f"{self.waves[0]} to {self.waves[-1]}"
-
     def name(self, column: str, wave: str) -> str:
         """Return the name, in the record, of a column of the file in a wave.
 

@@ -43,9 +43,8 @@ class ChargingWriter(LeasedWriter):
         """Record that the release opens its confidential data; call it before they are opened.
 
         A release whose data were opened before continues that attempt: it asks the same
-        question of the same data. A new attempt begins after an unreadable one, which answered
-        nothing about rows, and, if the release has charges, after a refused one, which was another
-        file's.
+        question of the same data. A new attempt begins after an unreadable one and, if the release
+        has charges, after a refused one, which was another file's.
 
         Returns:
             Whether this call began the attempt.

@@ -9,18 +9,22 @@ from dataclasses import replace
 import pytest
 
 from dp_core.bundle.best_set import BEST, BestSet
+from dp_core.bundle.quality.table_fit import check_fit, comparable, mean_tvd
 from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.verification.verify import verify
-from tests.dp_core.bundle.conftest import make_published, write
-from tests.dp_core.bundle.forgery import resealed, statement_of
+from tests.dp_core.bundle.conftest import make_published, tallied, write
+from tests.dp_core.bundle.forgery import edit_table, failed, resealed, statement_of
 
 PATH = "synthetic/best.parquet"
 
 
 @pytest.fixture
 def bundle(tmp_path):
-    published, data = make_published(mode="posterior", sets=2)
-    published = replace(published, central=BestSet(data[0].rows))
+    published, data = make_published(mode="posterior", sets=2, records=1003.0)
+    compared = comparable(published.released, published.schema.domain)
+    fits = check_fit(compared, tallied(published, data[:1]), records=1003.0)
+    best = BestSet(data[0].rows, tvd=mean_tvd(fits))
+    published = replace(published, best=best)
     published = replace(published, not_met=dict.fromkeys(published.numbers, ()))
     return write(tmp_path / "out", published, data, tmp_path / "scratch")
 
@@ -33,14 +37,15 @@ def test_it_is_a_file_of_its_own_and_verifies(bundle):
     stated = statement_of(bundle)
     assert PATH in stated["files"]
     assert stated["sets"]["m"] == 2 == len(stated["sets"]["rows"])
-    assert stated["sets"]["best"] == {"rows": stated["sets"]["rows"][0]}
+    assert stated["sets"]["best"]["rows"] == stated["sets"]["rows"][0]
+    assert 0 < stated["sets"]["best"]["mean_tvd_to_noisy"] < 0.5
 
 
 def test_codebook_report_and_suite_say_which_file_is_for_what(bundle):
     resources = json.loads((bundle / "datapackage.json").read_text())["resources"]
     assert [each["name"] for each in resources] == ["best", "set-1", "set-2", "marginals"]
-    assert "For looking and for training" in resources[0]["description"]
-    assert "Analyse all sets" in resources[1]["description"]
+    assert "To look at and to train on" in resources[0]["description"]
+    assert "Analyse all numbered sets" in resources[1]["description"]
     report = (bundle / "report.html").read_text()
     assert f"<code>{PATH}</code>" in report
     assert "No interval follows from it" in report
@@ -73,6 +78,12 @@ def test_another_statement_about_it_shows(bundle, stated):
     else:
         document["sets"]["best"] = stated
     assert resealed(bundle, document)
+
+
+def test_other_records_in_it_show(bundle):
+    edit_table(bundle, PATH, lambda table: table.take([0] * table.num_rows))
+    found = failed(verify(bundle))
+    assert "distance of the best set" in found["checks"]
 
 
 def test_another_file_in_its_place_shows(bundle):

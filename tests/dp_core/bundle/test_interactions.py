@@ -36,7 +36,7 @@ def fits_of(made, beyond=True):
     published, folder = made
     measured = comparable(published.released, published.schema.domain)
     cliques = [columns_of(item) for item in measured]
-    tallies = counts_of_sets(folder, published.schema, published.sets, cliques)
+    tallies = counts_of_sets(folder, published.schema, range(1, published.sets + 1), cliques)
     found = check_fit(measured, tallies, records=round(published.records))
     return [fit for fit in found if beyond or not fit.beyond]
 

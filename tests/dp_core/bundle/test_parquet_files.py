@@ -235,7 +235,7 @@ def test_a_set_is_counted_to_its_last_row_group(tmp_path, monkeypatch):
     with pq.ParquetFile(path) as file:
         assert file.num_row_groups == 3
 
-    (tally,) = counts_of_sets(tmp_path, schema({"a": 3}), 1, [("a",)])
+    (tally,) = counts_of_sets(tmp_path, schema({"a": 3}), (1,), [("a",)])
     assert tally.count(("a",)).tolist() == [4, 4, 2]
 
 

@@ -123,7 +123,7 @@ def test_a_last_digit_that_another_machine_computes_does_not_matter(monkeypatch)
     here = module.tightest_epsilon
     factor = 1 + Fraction(9, 10**10)
     monkeypatch.setattr(module, "tightest_epsilon", lambda *args: here(*args) * factor)
-    assert module.shown(charges, Relation("add-remove"), published.best.epsilon, BILLIONTH)
+    assert module.shown(charges, Relation("add-remove"), published.guarantee.epsilon, BILLIONTH)
 
 
 @pytest.mark.parametrize("delta", ["0", "1e-41", "1", "2", "-1"])
@@ -135,7 +135,7 @@ def test_a_delta_at_which_nothing_can_be_read_is_refused(checked, delta):
 
 def test_a_release_without_statement_is_stated_by_its_total(release):
     published, _ = release
-    assert published.best == implied(published.currency, published.privacy)
+    assert published.guarantee == implied(published.currency, published.privacy)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.domain import Domain
-from dp_core.methods.dependence_forest import Forest, added, spanning_forest
+from dp_core.methods.dependence_forest import Forest, residual_dependence, spanning_forest
 
 ROWS = 1_000.0
 NAMES = tuple("abcdef")
@@ -60,8 +60,8 @@ def test_strengths_multiply_along_paths():
         if networkx.has_path(graph, one, two):
             path = itertools.pairwise(networkx.shortest_path(graph, one, two))
             wanted = math.prod(edges[tuple(sorted(edge))] for edge in path)
-        assert forest.implied((one, two)) == pytest.approx(wanted)
-    assert forest.implied(("v00", "elsewhere")) == 0.0
+        assert forest.path_strength((one, two)) == pytest.approx(wanted)
+    assert forest.path_strength(("v00", "elsewhere")) == 0.0
 
 
 def test_an_edge_serves_the_pairs_whose_path_it_is_part_of():
@@ -81,7 +81,7 @@ def test_an_edge_serves_the_pairs_whose_path_it_is_part_of():
 
 
 def test_in_a_chain_other_pairs_add_only_the_guard():
-    found = added(FIVES, chain(0.8), ROWS)
+    found = residual_dependence(FIVES, chain(0.8), ROWS)
     edges = set(itertools.pairwise(NAMES))
     for pair, own in chain(0.8).items():
         assert found.dependence[pair] == pytest.approx(own if pair in edges else 0.1 * own)
@@ -92,13 +92,13 @@ def test_in_a_chain_other_pairs_add_only_the_guard():
 
 def test_a_pair_beyond_the_chain_keeps_what_it_adds():
     further = chain(0.8) | {("a", "f"): TOP * 0.75}
-    found = added(FIVES, further, ROWS)
+    found = residual_dependence(FIVES, further, ROWS)
     assert found.dependence["a", "f"] == pytest.approx(TOP * (0.75 - 0.8**5))
 
 
 def test_where_no_forest_fits_every_pair_counts_as_it_is():
     alike = dict.fromkeys(itertools.combinations(NAMES, 2), 0.2 * TOP)
-    found = added(FIVES, alike, ROWS)
+    found = residual_dependence(FIVES, alike, ROWS)
     assert found.dependence == alike
     assert set(found.reach.values()) == {1.0}
 
@@ -109,7 +109,7 @@ def test_a_forest_that_fits_in_part_counts_in_part():
         pair: own * (1.0 if pair in set(itertools.pairwise(NAMES)) else 1.85)
         for pair, own in chain(0.5).items()
     }
-    found = added(FIVES, strength, ROWS)
+    found = residual_dependence(FIVES, strength, ROWS)
     full = 0.85 / 1.85
     trust = (1 - full - 0.4) / 0.3
     assert 0 < trust < 1
@@ -122,7 +122,7 @@ def test_a_forest_that_fits_in_part_counts_in_part():
 
 def test_a_forest_alone_counts_in_full_and_tells_of_the_pairs_that_nobody_looked_at():
     edges = {edge: 0.5 * TOP for edge in itertools.pairwise(NAMES)}
-    found = added(FIVES, edges, ROWS)
+    found = residual_dependence(FIVES, edges, ROWS)
     assert found.dependence == edges
     others = sum(own for pair, own in chain(0.5).items() if pair not in edges)
     assert found.unseen == pytest.approx(others)
@@ -130,5 +130,5 @@ def test_a_forest_alone_counts_in_full_and_tells_of_the_pairs_that_nobody_looked
 
 def test_columns_of_one_level_are_no_fault():
     domain = Domain(("a", "b", "c"), (1, 3, 2))
-    found = added(domain, {("a", "b"): 0.0, ("a", "c"): 0.0, ("b", "c"): 90.0}, ROWS)
+    found = residual_dependence(domain, {("a", "b"): 0.0, ("a", "c"): 0.0, ("b", "c"): 90.0}, ROWS)
     assert found.dependence["b", "c"] == 90.0

@@ -200,7 +200,7 @@ def test_a_shared_model_has_the_central_tables_and_can_be_restored(asked, monkey
     plan, model = fitted(asked, prior(records(2)))
     assert isinstance(model, GraphicalModel if graph else GumModel)
     central = PosteriorDraws(plan, asked.released, asked.selections, rows=asked.rows).tables
-    for table in central.centre():
+    for table in central.central_tables():
         if len(table.clique) == 2:
             assert model.project(table.clique) == pytest.approx(table.values, abs=4.0)
 

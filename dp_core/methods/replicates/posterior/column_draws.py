@@ -18,7 +18,7 @@ from dp_core.methods.replicates.posterior.agreement import with_total
 from dp_core.methods.replicates.posterior.known_sums import Condition, KnownSums, drawn_errors
 from dp_core.methods.replicates.posterior.truncation import (
     Floats,
-    centre,
+    central_counts,
     truncated,
     truncated_variance,
 )
@@ -59,7 +59,7 @@ def draw_total(pooled: Pooled, sets: int, rng: np.random.Generator) -> tuple[flo
     return total, np.maximum(truncated(np.asarray([total]), spread, scores)[:, 0], 1.0)
 
 
-def falling_tails(counts: Floats, scores: Floats | None) -> Floats:
+def with_geometric_tails(counts: Floats, scores: Floats | None) -> Floats:
     """Return noisy counts that fall towards the ends of a column, where noise hides its levels.
 
     A few records of noise far out change the moments of a number more than all others. So beyond
@@ -123,7 +123,7 @@ def draw_column(
         noise = off / np.maximum(spread, 1e-9)
         left = truncated_variance(counts, spread) * possible
     drawn = truncated(counts, spread, noise) * possible
-    middle = centre(falling_tails(counts, scores), spread, possible)
+    middle = central_counts(with_geometric_tails(counts, scores), spread, possible)
 
     def settled(values: Floats, before: Floats, size: float) -> Floats:
         if scores is None:

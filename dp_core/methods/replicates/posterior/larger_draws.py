@@ -21,7 +21,7 @@ from dp_core.methods.replicates.centred_draws import centred_normals
 from dp_core.methods.replicates.posterior.truncation import (
     IN_SETS,
     Floats,
-    centre,
+    central_counts,
     lowered,
     truncated,
 )
@@ -102,7 +102,7 @@ class LargerDraws:
         mean, spread = posterior_residual(residual, variance, expected)
         usual = expected + mean
         if scores is None:
-            drawn = centre(usual, spread, possible)
+            drawn = central_counts(usual, spread, possible)
         else:
             drawn, spread = np.zeros_like(expected), spread[possible]
             usual = lowered(usual[possible], spread, left=IN_SETS)

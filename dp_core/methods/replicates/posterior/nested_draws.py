@@ -24,7 +24,7 @@ from dp_core.methods.replicates.posterior.column_draws import ColumnDraws, Told
 from dp_core.methods.replicates.posterior.pair_draws import PairPosterior
 from dp_core.methods.replicates.posterior.truncation import (
     Floats,
-    centre,
+    central_counts,
     truncated,
     truncated_variance,
 )
@@ -252,7 +252,7 @@ def draw_areas(
     if told is None:
         middle, drawn = np.ones(size), np.ones((sets, size))
     else:
-        middle, drawn = centre(counts, spread, possible), truncated(counts, spread, noise)
+        middle, drawn = central_counts(counts, spread, possible), truncated(counts, spread, noise)
     middle = settled(middle, larger.middle)
     draws = [settled(one, totals) for one, totals in zip(drawn, larger.draws, strict=True)]
     return ColumnDraws(middle, np.array(draws))
@@ -302,7 +302,7 @@ def areas_table(
         children: Smaller areas of each larger one.
         axis: Axis of the smaller areas in the pair.
     """
-    cells = posterior.cells(expected, deviation)
+    cells = posterior.nonnegative_cells(expected, deviation)
     drawn, left = (np.moveaxis(each, axis, 0) for each in cells)
     found = np.zeros(drawn.shape)
     for block, across in zip(children, table, strict=True):

@@ -15,7 +15,7 @@ from dp_core.methods.replicates.posterior.pair_prior import Component, Pair, con
 from dp_core.methods.replicates.posterior.truncation import (
     IN_SETS,
     Floats,
-    centre,
+    central_counts,
     lowered,
     truncated,
     truncated_variance,
@@ -104,7 +104,9 @@ class PairPosterior:
         drawn = drawn - drawn.mean(axis=0)
         return np.asarray(self.mean + np.array([self.pair.table(each) for each in drawn]))
 
-    def cells(self, expected: Floats, deviation: Floats | None) -> tuple[Floats, Floats]:
+    def nonnegative_cells(
+        self, expected: Floats, deviation: Floats | None
+    ) -> tuple[Floats, Floats]:
         """Return the nonnegative cells of a draw, not yet with its margins, and their variances.
 
         The centre of a pair that was not measured is its mean: the median given that counts are not
@@ -122,7 +124,7 @@ class PairPosterior:
         elif self.pair.observed is None:
             drawn = np.maximum(usual, 0.0)
         else:
-            drawn = centre(usual, self.stddev, self.possible)
+            drawn = central_counts(usual, self.stddev, self.possible)
         return drawn * self.possible, left
 
     def _deviations(
@@ -184,7 +186,7 @@ def pair_table(
         columns: The set's table of the second column, shape (q,).
         scores: Values of the levels of both columns; None for levels without values.
     """
-    drawn, left = posterior.cells(expected, deviation)
+    drawn, left = posterior.nonnegative_cells(expected, deviation)
     whole = expected + (posterior.mean if deviation is None else deviation)
     moments = _moments(whole, rows, columns, scores, posterior.stddev**2)
     return with_margins(drawn, left, rows, columns, moments)

@@ -22,6 +22,7 @@ measured pair is drawn as the file has it.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -234,6 +235,18 @@ class Pair:
     errors: tuple[Floats | None, ...] = ()
     dependence: tuple[float, float] | None = None
     sums: KnownSums | None = None
+
+    def with_prediction(self, deviation: Floats | None, error: Floats | None = None) -> Pair:
+        """Return the pair with a further kind of prediction.
+
+        Args:
+            deviation: The prediction, in records; None if this kind has none for the pair.
+            error: Error variance of each of its coordinates, records squared; None for 0.
+        """
+        errors = (*self.errors, *(None for _ in range(len(self.predicted) - len(self.errors))))
+        return dataclasses.replace(
+            self, predicted=(*self.predicted, deviation), errors=(*errors, error)
+        )
 
     @cached_property
     def trends(self) -> NDArray[np.int64]:

@@ -76,19 +76,16 @@ def with_path_predictions(domain: Domain, pairs: Mapping[Clique, Pair]) -> dict[
             predictions.
     """
     implied = path_predictions(domain, pairs)
-    found = dict(pairs)
-    for clique, told in implied.items() if implied else ():
-        pair = pairs[clique]
-        before = len(pair.predicted)
-        found[clique] = dataclasses.replace(
-            pair,
-            predicted=(*pair.predicted, pair.table(told.mean)),
-            errors=(*(None for _ in range(before)), _CAUTION * told.variance),
+    if not implied:
+        return dict(pairs)
+    found = {}
+    for clique, pair in pairs.items():
+        told = implied.get(clique)
+        found[clique] = (
+            pair.with_prediction(None)
+            if told is None
+            else pair.with_prediction(pair.table(told.mean), _CAUTION * told.variance)
         )
-    if implied:
-        for clique in pairs.keys() - implied.keys():
-            pair = pairs[clique]
-            found[clique] = dataclasses.replace(pair, predicted=(*pair.predicted, None))
     return found
 
 

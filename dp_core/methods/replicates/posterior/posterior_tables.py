@@ -386,7 +386,7 @@ class PosteriorTables:
             scores=(self.scores.get(a), self.scores.get(b)),
         )
 
-    def centre(self) -> tuple[Table, ...]:
+    def central_tables(self) -> tuple[Table, ...]:
         """Return the most accurate tables, of the same cliques as `draw` does.
 
         They are those of a set to look at. No interval follows from it.

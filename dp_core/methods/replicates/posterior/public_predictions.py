@@ -6,7 +6,6 @@ How many pairs follow this kind, and how closely, is learned together with the o
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -38,11 +37,10 @@ def with_public_predictions(
     for clique, pair in pairs.items():
         one, other = (columns[name] for name in clique)
         told = predict_pair(public, clique, one, other, expected[clique], possible[clique])
-        errors = (*pair.errors, *(None for _ in range(len(pair.predicted) - len(pair.errors))))
-        found[clique] = dataclasses.replace(
-            pair,
-            predicted=(*pair.predicted, None if told is None else told.deviation),
-            errors=(*errors, None if told is None else _error(pair, told)),
+        found[clique] = (
+            pair.with_prediction(None)
+            if told is None
+            else pair.with_prediction(told.deviation, _error(pair, told))
         )
     return found
 

@@ -40,7 +40,7 @@ def truncated(mean: Floats, stddev: Floats, scores: Floats) -> Floats:
     return np.asarray(np.maximum(drawn, 0.0))
 
 
-def centre(mean: Floats, stddev: Floats, possible: NDArray[np.bool_]) -> Floats:
+def central_counts(mean: Floats, stddev: Floats, possible: NDArray[np.bool_]) -> Floats:
     """Return the medians of counts given that none is negative and what they add up to.
 
     Args:

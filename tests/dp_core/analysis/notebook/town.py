@@ -52,5 +52,5 @@ def _wave(folder: Path, name: str, *, seed: int, south: float, more: int) -> Pat
         planned_rows=RECORDS,
         records=float(RECORDS),
     )
-    published = dataclasses.replace(published, central=BestSet(RECORDS))
+    published = dataclasses.replace(published, best=BestSet(RECORDS))
     return write(folder / name, published, sets, folder / f"scratch-{name}")

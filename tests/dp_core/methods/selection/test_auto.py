@@ -11,7 +11,7 @@ from dp_core.kernel.cost.currency import Currency, largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.privacy import Relation
-from dp_core.methods.dependence_forest import added
+from dp_core.methods.dependence_forest import residual_dependence
 from dp_core.methods.selection import auto
 from dp_core.methods.selection.auto import Auto, _alone, _steadied
 from dp_core.methods.selection.budget import residual_balance
@@ -325,7 +325,7 @@ def test_pairs_too_large_to_be_measured_count_among_what_is_left(monkeypatch):
     products = [1 * 5, 1 * 39, 1 * 2, 5 * 39, 5 * 2, 39 * 2]  # of the levels less one
     chance = np.mean([np.sqrt(2 / np.pi * 8_000 * product) for product in products])
     looked_at = {pair: parts.dependence[cliques.index(pair)] for pair in given}
-    implied = added(MIXED, looked_at, 8_000).unseen
+    implied = residual_dependence(MIXED, looked_at, 8_000).unseen
     assert 0 < implied < 0.1 * usual(8_000)
     apart = usual(8_000) - implied / 4
     assert parts.unlisted[0] == pytest.approx(4 * np.hypot(apart, chance))

@@ -103,7 +103,7 @@ def assert_levels_agree(tables, tolerance):
 def test_without_noise_every_set_has_the_exact_tables_of_all_levels():
     codes = population(2)
     found = posterior(measured(codes, [*ONES, *PAIRS], 0.0, np.random.default_rng(0)))
-    for tables in (found.draw(1), found.draw(4), found.centre()):
+    for tables in (found.draw(1), found.draw(4), found.central_tables()):
         assert {table.clique for table in tables} == {*ONES, *PAIRS}
         for table in tables:
             assert table.values == pytest.approx(exact(codes, table.clique), abs=1.0)
@@ -119,14 +119,14 @@ def test_blocks_of_small_areas_add_up_to_the_larger_areas_in_every_set(scale):
         for values in tables.values():
             assert (values >= 0).all()
             assert values.sum() == pytest.approx(total, rel=1e-3)
-    assert_levels_agree(by_clique(found.centre()), 0.5)
+    assert_levels_agree(by_clique(found.central_tables()), 0.5)
 
 
 def test_smaller_areas_that_were_not_measured_follow_the_larger_area():
     codes = population(4, rows=20_000)
     cliques = [*ONES, ("age", "county"), ("age", "region"), ("age", "sex")]
     found = posterior(measured(codes, cliques, 0.0, np.random.default_rng(0)))
-    tables = by_clique(found.centre())
+    tables = by_clique(found.central_tables())
     ages = tables["age", "county"] / tables["age", "county"].sum(axis=0)
     districts = tables["age", "district"] / tables["age", "district"].sum(axis=0)
     # Differences between districts are unknown, so a prior has them; they are near to the county.
@@ -142,7 +142,7 @@ def test_areas_that_were_not_counted_share_their_larger_area_evenly():
     codes = population(4)
     cliques = [("age",), ("county",), ("sex",), ("age", "county")]
     found = posterior(measured(codes, cliques, 0.0, np.random.default_rng(0)))
-    tables = by_clique(found.centre())
+    tables = by_clique(found.central_tables())
     counties = exact(codes, ("county",))
     number = np.bincount(COUNTY_OF)
     even = (counties / number)[list(COUNTY_OF)]

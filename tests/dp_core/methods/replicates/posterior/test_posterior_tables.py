@@ -110,7 +110,7 @@ def test_the_centre_of_a_pair_that_nobody_measured_invents_no_dependence():
         dependences={PAIRS[0]: 800.0},
         dependence_stddev=900.0,
     )
-    tables = {table.clique: table.values for table in found.centre()}
+    tables = {table.clique: table.values for table in found.central_tables()}
     one, other = tables["a",], tables["b",]
     product = np.multiply.outer(one, other) / one.sum()
     assert found.pairs[PAIRS[0]].stddev.sum() > 200
@@ -120,7 +120,7 @@ def test_the_centre_of_a_pair_that_nobody_measured_invents_no_dependence():
 def test_the_centre_of_measured_tables_adds_up_and_agrees():
     rng = np.random.default_rng(5)
     found = posterior(measured(population(rng), [*ONES, *PAIRS, ("a", "b", "c")], 60.0, rng))
-    tables = {table.clique: table.values for table in found.centre()}
+    tables = {table.clique: table.values for table in found.central_tables()}
     assert [*tables] == [*ONES, *PAIRS, ("a", "b", "c")]
     for clique, values in tables.items():
         assert (values >= 0).all()
@@ -229,7 +229,7 @@ def test_a_column_of_many_levels_takes_no_matrix_of_their_square(monkeypatch):
 
         monkeypatch.setattr(np.linalg, name, small)
     found = PosteriorTables.of(domain, released, sets=2, rows=20_000, zeros=NOTHING, rng=rng)
-    for tables in (found.centre(), found.draw(1)):
+    for tables in (found.central_tables(), found.draw(1)):
         by_clique = {table.clique: table.values for table in tables}
         assert by_clique["many", "a"].sum(axis=1) == pytest.approx(by_clique["many",], abs=0.5)
         assert by_clique["many", "a"].sum(axis=0) == pytest.approx(by_clique["a",], abs=0.5)

@@ -63,7 +63,7 @@ def prior(*sets, apart=False):
 
 
 def error(found, codes, pairs):
-    tables = {table.clique: table.values for table in found.centre()}
+    tables = {table.clique: table.values for table in found.central_tables()}
     return np.mean([np.abs(tables[pair] - counts(codes, pair)).sum() for pair in pairs])
 
 
@@ -112,5 +112,5 @@ def test_the_result_does_not_depend_on_the_order_of_public_records(case):
     _, released, _ = case
     codes = records(31)
     one, other = (posterior(released, prior(each)) for each in (codes, codes[:, ::-1]))
-    for before, after in zip(one.centre(), other.centre(), strict=True):
+    for before, after in zip(one.central_tables(), other.central_tables(), strict=True):
         assert np.array_equal(before.values, after.values)

@@ -8,7 +8,7 @@ from scipy.stats import norm, truncnorm
 
 from dp_core.methods.replicates.posterior.truncation import (
     IN_SETS,
-    centre,
+    central_counts,
     lowered,
     truncated,
     truncated_mean,
@@ -62,7 +62,7 @@ def test_the_centre_keeps_large_counts_and_gives_none_to_levels_that_cannot_occu
     noise = np.random.default_rng(2).normal(0, 10, 20)
     mean = np.array([500.0, 300.0, *noise, 40.0])
     possible = np.arange(mean.size) < 22
-    found = centre(mean, np.full(mean.shape, 10.0), possible)
+    found = central_counts(mean, np.full(mean.shape, 10.0), possible)
     assert found[:2] == pytest.approx(mean[:2], abs=1e-6)
     assert found[22] == 0.0
     assert (found >= 0).all()
