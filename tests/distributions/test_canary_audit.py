@@ -176,7 +176,7 @@ def count_all_rows(patch):
 @pytest.mark.parametrize("name", of_unit(Persons))
 def test_rows_above_the_limit_that_are_counted_are_refused(name, monkeypatch):
     count_all_rows(monkeypatch)
-    with pytest.raises(StageFailed, match=r"\(codes-damaged\)"):
+    with pytest.raises(StageFailed, match=r"\(data-side\)"):
         planted(CASES[name], monkeypatch)
 
 
@@ -201,7 +201,7 @@ def test_members_above_the_limit_that_are_counted_are_refused(name, monkeypatch)
         linked_source, "linked_members", lambda linked, *keys: linked_members(wider(linked), *keys)
     )
     monkeypatch.setattr(coding, "pair_row_pieces", counted)
-    with pytest.raises(StageFailed, match=r"\(codes-damaged\)"):
+    with pytest.raises(StageFailed, match=r"\(data-side\)"):
         planted(CASES[name], monkeypatch)
 
 
@@ -220,7 +220,7 @@ def test_a_second_row_of_a_wave_that_is_kept_is_refused(name, monkeypatch):
 
     monkeypatch.setattr(PersonRecords, "_records", records)
     count_all_rows(monkeypatch)
-    with pytest.raises(StageFailed, match=r"\(codes-damaged\)"):
+    with pytest.raises(StageFailed, match=r"\(data-side\)"):
         planted(CASES[name], monkeypatch)
 
 

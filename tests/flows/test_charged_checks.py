@@ -8,8 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification.verify import verify
+from dp_core.client.released import tables_of
 from dp_core.errors import Held, Unpublished
 from dp_core.kernel.canonical import digest
+from dp_core.methods.replicates.posterior import posterior_tables
 from flows.cli.actions import publication_decisions
 from tests.confidential_side import confidential_run
 from tests.flows.conftest import plainly
@@ -240,10 +242,12 @@ def test_sets_that_ignore_the_measured_interactions_are_stopped(project, monkeyp
         report = (project.out / "report.html").read_text()
         assert 'id="beyond"' in report
         return
-    for module in ("gum", "pgm"):
-        monkeypatch.setattr(
-            f"dp_core.methods.reconstruction.{module}.interactions_of", lambda _: ()
-        )
+    pool = posterior_tables.pool
+    monkeypatch.setattr(
+        posterior_tables,
+        "pool",
+        lambda domain, found, **more: pool(domain, tables_of(found), **more),
+    )
     with pytest.raises(Unpublished, match=r"fit is 0\.\d+, above"):
         project.release()
 

@@ -140,6 +140,7 @@ def test_nothing_is_heard_or_told_of_the_comparison(project, monkeypatch, capfd)
         "mean_tvd_to_noisy",
         "mean_expected_tvd",
         "fits",
+        "best",
         "rules",
         "checks",
         "expectations_not_met",
