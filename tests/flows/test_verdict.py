@@ -90,9 +90,10 @@ def test_every_set_is_judged_by_the_same_suite_and_the_result_is_published(proje
     types = [one["type"] for one in document["suite"]["expectations"]]
     assert "expect_column_values_to_match_regex" in types  # of the texts, not of the labels
     assert "expect_table_row_count_to_be_between" not in types  # is about the file only
-    assert [(one["success"], one["not_met"]) for one in document["sets"]] == [(True, [])] * 2
+    assert [one["set"] for one in document["sets"]] == ["best", 1, 2]
+    assert [(one["success"], one["not_met"]) for one in document["sets"]] == [(True, [])] * 3
     assert project.faults() == {}
-    assert "All 2 sets meet the" in (project.out / "report.html").read_text()
+    assert "The best set and all 2 others meet the" in (project.out / "report.html").read_text()
     suite = json.loads((project.internal / "expectations/suite.json").read_text())
     assert len(suite["expectations"]) == len(types) + 1
     printed = command("schema", "suite", project.folder / "town.schema.yaml")

@@ -57,6 +57,8 @@ def expectations_in_words(schema: Schema, failed: Mapping[int, Sequence[int]]) -
     count += f" ({own} of them stated by its authors)" if own else ""
     missed = [(number, numbers) for number, numbers in failed.items() if numbers]
     sets = "The set meets" if len(failed) == 1 else f"All {len(failed)} sets meet"
+    if BEST in failed:
+        sets = f"The best set and all {len(failed) - 1} others meet"
     if not missed:
         return f"{sets} the {count} by which the confidential file was checked."
     listed = "; ".join(
