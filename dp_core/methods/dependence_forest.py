@@ -51,7 +51,7 @@ class Forest:
     """A forest of pairs with the strength of each, and the paths between its columns.
 
     Attributes:
-        edges: Pairs; no two paths lead from one column to another.
+        edges: Pairs without a cycle.
         strength: Strength of each edge, between 0 and 1, shape (edges,).
         place: Position of each column of an edge in the arrays below.
         together: Product of the strengths on the path between two columns, shape (columns,
@@ -147,16 +147,16 @@ def residual_dependence(
     forest = Forest.of({pair: min(dependence[pair] / max(top[pair], 1e-9), 1.0) for pair in edges})
     inside = {*edges}
     outside = [pair for pair in dependence if pair not in inside]
-    said = {pair: top[pair] * forest.path_strength(pair) for pair in outside}
-    left = sum(abs(dependence[pair] - said[pair]) for pair in outside)
+    implied = {pair: top[pair] * forest.path_strength(pair) for pair in outside}
+    left = sum(abs(dependence[pair] - implied[pair]) for pair in outside)
     whole = sum(dependence[pair] for pair in outside)
     explained = 1 - left / whole if whole > 0 else 1.0
     trust = min(max((explained - _UNIMPLIED) / _TO_FULL, 0.0), 1.0)
     beyond = dict(dependence)
-    for pair, implied in said.items():
+    for pair, predicted in implied.items():
         own = dependence[pair]
-        rest = max(own - implied, _GUARD * min(implied, own))
+        rest = max(own - predicted, _GUARD * min(predicted, own))
         beyond[pair] = (1 - trust) * own + trust * rest
     reach = {pair: 1 + trust * (times - 1) for pair, times in forest.reach().items()}
     served = sum((times - 1) * dependence[pair] for pair, times in reach.items())
-    return ResidualDependence(beyond, reach, max(served - trust * sum(said.values()), 0.0))
+    return ResidualDependence(beyond, reach, max(served - trust * sum(implied.values()), 0.0))

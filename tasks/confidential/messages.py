@@ -6,9 +6,9 @@ data only through a charged answer, the number of rows where the relation makes 
 the privacy specification lists as outside epsilon: that the data were refused, or not readable.
 No text of an error crosses. What fails before the data may be open (`BEFORE_DATA`) is told by its
 kind and its row of the runbook. Later, such a row could be an answer about the data that nobody
-counted. So it is a verdict that the ledger has counted, or a failure with one of the few rows of
-`STOPS`. Both sides refuse any other reply. The process itself writes its standard error to a file
-of the internal folder.
+counted. So a request then fails with a verdict that the ledger has counted, with a row of `STOPS`,
+or with `data-side`. Both sides refuse any other reply. The process itself writes its standard error
+to a file of the internal folder.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ _STOPS = """
     memory-short not-written schemas-tried state-folder taken-over
 """
 STOPS = tuple(_STOPS.split())
-"""Rows of such a failure that depend on the machine, the ledger or the network, not on the data.
-Any other failure has the row `data-side`."""
+"""Rows of such a failure that tell of the machine, the ledger or the network; any other has the row
+`data-side`. What `memory-short` and `schemas-tried` tell of the data is outside epsilon."""
 
 REQUESTS: Mapping[str, Fields] = {
     # Connects to a Dask cluster, or starts the one of the spec.
@@ -171,7 +171,7 @@ def checked_reply(reply: Mapping[str, Any], request: str) -> str:
 
 
 def is_about_data(error: Exception) -> bool:
-    """Return whether a failure after the data may be open could tell something about them."""
+    """Return whether the ledger must count a failure, because the data may have caused it."""
     if isinstance(error, MemoryError):
         return False
     return not isinstance(error, ReleaseError) or (

@@ -1,8 +1,8 @@
 """Judges synthetic sets by the suite that judged the file; nothing here is confidential.
 
 Labels of a set are translated to the texts of the file that they stand for, so the suite and a
-team's own expectations mean the same for both. A process without rows judges the sets: what a set
-meets is then computed from the set alone.
+team's own expectations mean the same for both. A process without confidential rows judges the
+sets: what a set meets is then computed from the set alone.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def _judge_tables(
         failed[-1] |= judge.judge("profile", columns, length)
         failed[-1] |= judge.judge("table", {}, reader.profile.rows)
         progress(len(frames) / (len(files) + 1))
-    # The schema's own rules say something of every value, so they hold of all sets together exactly
-    # if they hold of each.
+    # The schema's own rules are about single values, so all sets together keep them exactly if each
+    # set does.
     if SuiteJudge(schema.title, rules, only=every - own).judge("profile", *_together(frames)):
         for found, (columns, length) in zip(failed, frames, strict=True):
             alone = SuiteJudge(schema.title, rules, only=every - own)

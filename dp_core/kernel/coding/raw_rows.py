@@ -8,8 +8,8 @@ never stored. `counting.stored_rows` holds the finished code store against these
 Privacy:
     The notes are made of the raw column that the document names, whatever becomes of the rows.
 
-    *What is not found.* Codes of another column that has the same ones in the first rows of every
-    file. A snapshot of a database, which is made outside the kernel, with another column's values.
+    *What is not found.* Codes of other columns or rows, beyond the first rows of a file. A stream
+    with another file's bytes. A wrong snapshot of a database, which is made outside the kernel.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Role: TypeAlias = Literal["identified_by", "link"]
 
 
 class UnitNotes:
-    """Reads a table, notes the unit of every row, and tries how the rows are coded.
+    """Reads a table, notes the unit of every row, and checks the codes of some rows.
 
     Args:
         unit: Who is protected, as the document says.
@@ -95,7 +95,7 @@ class UnitNotes:
             empty_lines: Whether an empty line is a row; False by default.
 
         Raises:
-            StageFailed: if the header has not each name once.
+            StageFailed: if the header lacks or repeats a name.
             pyarrow.ArrowException: if the file is damaged, ragged or not UTF-8.
         """
         import pyarrow.csv as pv
@@ -140,7 +140,7 @@ class UnitNotes:
             in_common_type: Returns the values of a column in a type that can be read.
 
         Raises:
-            StageFailed: if the file has not each name once.
+            StageFailed: if the file lacks or repeats a name.
             pyarrow.ArrowException: if the file is damaged.
         """
         import pyarrow.parquet as pq

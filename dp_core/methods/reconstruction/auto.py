@@ -79,7 +79,7 @@ class AutoReconstruction:
     def of_tables(
         self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
     ) -> Model:
-        """Return the model of the best estimates of tables.
+        """Return the model of estimated tables, without fitting them to noisy ones.
 
         Args:
             domain: All columns.

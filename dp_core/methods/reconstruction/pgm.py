@@ -288,7 +288,7 @@ class Pgm:
     def of_tables(
         self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
     ) -> GraphicalModel:
-        """Return the model of the best estimates of tables, which nearly agree.
+        """Return the model of estimated tables, which nearly agree.
 
         Args:
             domain: All columns.
