@@ -105,7 +105,7 @@ def one(repeats: int) -> None:
     print("\n### one coefficient: coverage, width\n")
     print("| sets | c | m | b / W | sets | missing | file |\n|---|---|---|---|---|---|---|")
     for kind, c, m, r in itertools.product(
-        ("noise-aware", "split"), (4, 8, 25, 55), (3, 5, 20), (0.1, 1, 12)
+        ("posterior", "split"), (4, 8, 25, 55), (3, 5, 20), (0.1, 1, 12)
     ):
         rng = np.random.default_rng([c, m, round(10 * r), kind == "split"])
         within = rng.chisquare(c, repeats) / c

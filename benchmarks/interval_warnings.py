@@ -1,6 +1,6 @@
 """Do the warnings of `infer` and the report name the intervals that miss, and only those?
 
-Usage: python benchmarks/interval_warnings.py [--modes shared split noise-aware posterior]
+Usage: python benchmarks/interval_warnings.py [--modes shared split posterior]
        [--design survey latent-classes curves] [--method auto] [--rows 3000] [--epsilon 1]
        [--repeats 20] [--sets 10] [--details]
 
@@ -422,7 +422,7 @@ def judge_shares(
 def main() -> None:
     """Read the command line and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    modes = ["shared", "split", "noise-aware", "posterior"]
+    modes = ["shared", "split", "posterior"]
     parser.add_argument("--modes", nargs="+", default=modes, choices=modes)
     designs = ["survey", *GENERATED]
     parser.add_argument("--design", nargs="+", default=["survey"], choices=designs)

@@ -1,7 +1,7 @@
 """Do 95 % intervals from posterior sets cover 95 times in 100, and how near are the sets?
 
     python benchmarks/posterior.py [--file yrbss|latent-classes|curves|FILE.csv]
-        [--mode posterior noise-aware] [--epsilon 0.5 1 4] [--rows 10000] [--sets 5]
+        [--mode posterior shared] [--epsilon 0.5 1 4] [--rows 10000] [--sets 5]
         [--repeats 200] [--minutes 60] [--preset auto]
 
 A survey is taken as the population: `yrbss` ships with the project, a CSV comes by path, and two

@@ -69,11 +69,9 @@ MOST_LEVELS = 5_000
 OFTEN: tuple[tuple[str, Mode], ...] = (
     ("auto", "posterior"),
     ("auto", "shared"),
-    ("auto", "noise-aware"),
     ("auto", "split"),
     ("privsyn", "posterior"),
     ("privsyn", "shared"),
-    ("privsyn", "noise-aware"),
     ("privsyn", "split"),
     ("independent", "shared"),
     ("mst", "shared"),
@@ -82,13 +80,9 @@ OFTEN: tuple[tuple[str, Mode], ...] = (
     ("fixed", "shared"),
 )
 SELDOM: tuple[tuple[str, Mode], ...] = (
-    ("fixed", "noise-aware"),
     ("fixed", "split"),
     ("independent", "split"),
-    ("independent", "noise-aware"),
     ("mst", "split"),
-    ("mst", "noise-aware"),
-    ("aim", "noise-aware"),
     ("fdh", "shared"),
     ("privbayes", "shared"),
     ("mwem-pgm", "shared"),

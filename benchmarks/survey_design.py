@@ -1,7 +1,7 @@
 """Do 95 % intervals cover the population's value if the file is a stratified sample of clusters?
 
     python benchmarks/survey_design.py [--epsilon 1 4] [--repeats 40] [--clusters 8] [--take 50]
-        [--correlation 0.05] [--mode posterior noise-aware] [--minutes 60]
+        [--correlation 0.05] [--mode posterior shared] [--minutes 60]
 
 A generated population has 10 strata of unequal size; records of one cluster are alike, with
 `--correlation` as their intra-cluster correlation. Each repeat draws `--clusters` clusters in every

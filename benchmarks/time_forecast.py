@@ -55,7 +55,6 @@ CASES = {
     "large": Case(100_000, 30, 8, file="parquet"),
     "fine": Case(30_000, 10, 40, sets=3),
     "one-file": Case(50_000, 15, 8, mode="shared", sets=1),
-    "noise-aware": Case(20_000, 10, 6, mode="noise-aware"),
     "split": Case(20_000, 10, 6, mode="split", sets=3),
     "tables": Case(100_000, 15, 8, sets=0),
     "independent": Case(200_000, 10, 10, method="independent", mode="shared", sets=2),

@@ -16,12 +16,11 @@ from dp_core.methods import registry
 from dp_core.methods.parametric.drawn_records import Modelling, measuring
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
-from dp_core.methods.replicates.noise_aware import unshrunk
 from dp_core.methods.selection.selector import Selector
 from dp_core.plan.forecast.one_step import better_plan
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.presets import PRESETS
-from dp_core.plan.reading.method_reader import check_mode, check_pair, for_posterior
+from dp_core.plan.reading.method_reader import check_mode, check_pair, for_mode, for_posterior
 from dp_core.plan.reading.share_reader import resolve_shares
 from dp_core.plan.release_spec import Mode, ReleaseSpec, plain_options
 from dp_core.schema.definition import Column, Level, Schema
@@ -97,7 +96,10 @@ def trial_plan(
     else:
         selector, selector_name = _method("selection", preset.select, preset.options, select)
         reconstructor, reconstructor_name = _method(
-            "reconstruction", preset.reconstruct, preset.options, reconstruct
+            "reconstruction",
+            for_mode(preset, mode, selector).reconstruct,
+            preset.options,
+            reconstruct,
         )
         selector.check(domain)
         reconstructor.check(domain)
@@ -118,9 +120,7 @@ def trial_plan(
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
     resolved = resolve_shares(shares or {}, usable)
     check_mode(mode, sets, selector, selector_name, reconstructor, reconstructor_name)
-    if mode == "noise-aware":
-        selector, reconstructor = unshrunk(selector), unshrunk(reconstructor)
-    elif mode == "posterior" and isinstance(reconstructor, Gum):
+    if mode == "posterior" and isinstance(reconstructor, Gum):
         stated = from_plain(reconstruct or {}, "trial", "reconstruct")
         reconstructor = for_posterior(stated, reconstructor)
     selector.check_basics(

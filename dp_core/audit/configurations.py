@@ -269,12 +269,8 @@ def _presets() -> Iterator[Configuration]:
 
 def _features() -> Iterator[Configuration]:
     """Yield releases for what is no method: modes of the sets, checks, private bins and levels."""
-    fixed = {"select": f"{{cliques: {CLIQUES}}}"}
     yield Configuration("split sets", "privsyn", {"synthesize": "{sets: 2, mode: split}"})
     yield Configuration("split sets, in rounds", "aim", {"synthesize": "{sets: 2, mode: split}"})
-    yield Configuration(
-        "noise-aware sets", "fixed", {**fixed, "synthesize": "{sets: 2, mode: noise-aware}"}
-    )
     yield Configuration("Gaussian noise", "auto", {"measure": "{noise: gaussian}"})
     wanted = {"tables": "[{of: [sex, age], weight: 3, prefixes: [age]}, {of: [sex, income]}]"}
     yield Configuration("wanted tables", "auto", wanted)

@@ -6,7 +6,6 @@ is also in Bowen and Liu (2020, Statist. Sci. 35), equations 9 to 11.
 | rule        | variance T      | of sets                                                |
 |-------------|-----------------|--------------------------------------------------------|
 | split       | W + B/m         | with own measurements: Reiter (2003)                   |
-| noise-aware | W + (1 + 1/m) B | drawn given one noisy measurement: Rubin (1987)        |
 | posterior   | W + (1 + 1/m) B | drawn given the measurement and a prior: Rubin (1987)  |
 | shared      | W + B/m         | from one measurement; the noise they share is missing  |
 """
@@ -21,10 +20,8 @@ from numpy.typing import ArrayLike
 
 from dp_core.inference.intervals import Floats, degrees_joint, degrees_of_sum, interval, t_test
 
-Rule = Literal["split", "shared", "noise-aware", "posterior"]
+Rule = Literal["split", "shared", "posterior"]
 RULES: tuple[Rule, ...] = get_args(Rule)
-IMPUTATIONS: frozenset[Rule] = frozenset({"noise-aware", "posterior"})
-"""Rules of sets that are imputations of the file (Rubin 1987)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +216,7 @@ def _inflation(rule: Rule, sets: int) -> float:
     match rule:
         case "split" | "shared":
             return 1 / sets
-        case "noise-aware" | "posterior":
+        case "posterior":
             return 1 + 1 / sets
     # A new rule must not silently get the factor of another.
     assert_never(rule)

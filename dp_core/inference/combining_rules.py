@@ -34,25 +34,17 @@ _RUBIN = {
     "degrees_of_freedom": "(m - 1) (1 + W/((1 + 1/m) B))^2; normal where B = 0",
     "source": "Rubin (1987)",
 }
-_NO_BIAS = (
-    "A bias of the model is not covered: a relation that no measured table holds is in no set."
-)
 
 WORDING: dict[Rule, Wording] = {
     "split": Wording(
         variance="T = W + B/m",
         degrees_of_freedom=_SPLIT_DF,
         in_words="every set has its own noisy measurement, at 1/m of the budget",
-        covers=f"Sampling, synthesis and privacy noise. {_NO_BIAS}",
-        source="Reiter (2003); Bowen and Liu (2020), equations 9-11",
-    ),
-    "noise-aware": Wording(
-        **_RUBIN,
-        in_words=(
-            "the sets are draws given one noisy measurement at the full budget, so that their"
-            " spread carries its noise"
+        covers=(
+            "Sampling, synthesis and privacy noise. A bias of the model is not covered: a relation"
+            " that no measured table holds is in no set."
         ),
-        covers=f"Sampling, synthesis and privacy noise. {_NO_BIAS}",
+        source="Reiter (2003); Bowen and Liu (2020), equations 9-11",
     ),
     "posterior": Wording(
         **_RUBIN,
@@ -82,7 +74,6 @@ WORDING: dict[Rule, Wording] = {
 
 COVERAGE: Mapping[Rule, tuple[float, float]] = {
     "posterior": (0.95, 0.974),
-    "noise-aware": (0.945, 0.956),
     "split": (0.897, 0.946),
     "shared": (0.687, 0.946),
 }
@@ -125,12 +116,12 @@ DECLARED = Wording(
 def rule_of(mode: str, sets: int) -> Rule:
     """Return the rule for sets made in a mode; a single set does not show its noise.
 
-    >>> rule_of("split", 5), rule_of("noise-aware", 5), rule_of("split", 1)
-    ('split', 'noise-aware', 'shared')
+    >>> rule_of("split", 5), rule_of("posterior", 5), rule_of("split", 1)
+    ('split', 'posterior', 'shared')
     """
     if sets == 1:
         return "shared"
-    if mode in ("split", "noise-aware", "posterior", "shared"):
+    if mode in ("split", "posterior", "shared"):
         return cast("Rule", mode)
     raise ValueError(f"There is no mode {mode!r}.")
 

@@ -106,7 +106,7 @@ class PublicPrior:
         sets: Codes of each set of records, shape (columns, records); a value that the schema does
             not have has the code `size` of its column. A public file is one set.
         apart: Whether the differences between the sets show the noise of the earlier release, as
-            with posterior and noise-aware sets.
+            with posterior sets.
         document: What the plan says about the source; its hash covers the source's content.
         notes: What could not be used, one sentence each.
     """

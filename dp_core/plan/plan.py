@@ -270,7 +270,7 @@ def make_plan(spec: ReleaseSpec) -> Plan:
         if spec.uses_posterior_tables:
             cliques += drawn_pairs(domain, cliques)
         memory = spec.reconstructor.memory(domain, cliques, rows)
-        if spec.mode == "noise-aware" or drawn_at_once(spec.schema):
+        if drawn_at_once(spec.schema):
             # The records are drawn all at once, and their values are stored twice.
             memory += (2 * row_bytes(domain) + 40) * max(rows - piece_rows(domain), 0)
     return Plan(

@@ -15,7 +15,7 @@ import numpy as np
 
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.client.curator import Curator
-from dp_core.client.released import Measurement, Records, Released, Table, Totals, tables_of
+from dp_core.client.released import Measurement, Records, Released, Table, Totals
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.marginal import Counter
@@ -35,10 +35,7 @@ from dp_core.methods.reconstruction.reconstructor import (
     piece_rows,
 )
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, WithListener, silent
-from dp_core.methods.replicates.kept_moments import has_numbers, keep_moments, points_of
 from dp_core.methods.replicates.met_totals import drawn_at_once, with_totals
-from dp_core.methods.replicates.noise_aware import redraw
-from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.methods.selection.selector import Selection
 from dp_core.plan.chosen_domain import choose, recoding, resolved_plan, with_fitted_densities
 from dp_core.plan.plan import Plan
@@ -253,23 +250,14 @@ def model_numbers(plan: Plan) -> Sequence[int]:
     return (0,) if plan.spec.mode == "shared" else plan.spec.set_numbers
 
 
-def _results_of_model(
-    plan: Plan, released: Sequence[Released], number: int
-) -> tuple[Released, ...]:
+def _results_of_model(released: Sequence[Released], number: int) -> tuple[Released, ...]:
     """Return the results that the model of a set is fitted to.
 
     Args:
-        plan: Plan of the release.
         released: Everything that was measured, for all replicates.
         number: Number of the model, 0 or 1..m.
     """
-    released = in_codes(released)
-    if plan.spec.mode == "noise-aware":
-        rng = plan.spec.rng("redraw", 0)
-        drawn = redraw(released, number=number, sets=plan.spec.sets, rng=rng)
-        schema = plan.spec.schema
-        return keep_moments(schema.domain, drawn, points_of(schema), zeros=schema.zeros)
-    return tuple(item for item in released if item.replicate == number)
+    return tuple(item for item in in_codes(released) if item.replicate == number)
 
 
 def choose_domain(plan: Plan, curator: Curator) -> tuple[Totals, ...]:
@@ -373,7 +361,7 @@ def _fitted_model(
     plan: Plan, released: Sequence[Released], number: int, *, rows: int | None
 ) -> Model:
     """Return a model that is fitted to noisy tables."""
-    spec, fitted_to = plan.spec, _results_of_model(plan, released, number)
+    spec, fitted_to = plan.spec, _results_of_model(released, number)
     model = spec.reconstructor.fit(
         spec.schema.domain,
         fitted_to,
@@ -381,7 +369,7 @@ def _fitted_model(
         zeros=spec.schema.zeros,
         rng=spec.rng("fit", number),
     )
-    return _as_drawn(plan, model, fitted_to)
+    return _as_drawn(plan, model)
 
 
 def _central_model(plan: Plan, posterior: PosteriorDraws, released: Sequence[Released]) -> Model:
@@ -392,7 +380,7 @@ def _central_model(plan: Plan, posterior: PosteriorDraws, released: Sequence[Rel
     if not isinstance(method, AutoReconstruction):
         return restore(plan, released, 0, tables=tables, rows=size)
     model = method.of_tables(spec.schema.domain, tables, rows=size, zeros=spec.schema.zeros)
-    return _as_drawn(plan, model, _results_of_model(plan, released, 0))
+    return _as_drawn(plan, model)
 
 
 def restore(
@@ -407,19 +395,18 @@ def restore(
         tables: Stored `Model.tables`.
         rows: Stored `Model.rows`.
     """
-    spec, fitted_to = plan.spec, _results_of_model(plan, released, number)
+    spec, fitted_to = plan.spec, _results_of_model(released, number)
     model = spec.drawing(number).restore(
         spec.schema.domain, tables, rows=rows, zeros=spec.schema.zeros, released=fitted_to
     )
-    return _as_drawn(plan, model, fitted_to)
+    return _as_drawn(plan, model)
 
 
-def _as_drawn(plan: Plan, model: Model, fitted_to: Sequence[Released]) -> Model:
+def _as_drawn(plan: Plan, model: Model) -> Model:
     """Return the model that draws a release's sets.
 
     Of linked tables it draws households with their members, and of nested columns records in which
-    each area lies in its larger one. In mode `noise-aware` it is adjusted so that records have the
-    tables' moments.
+    each area lies in its larger one.
     """
     schema = plan.spec.schema
     if schema.domain.nested is not None:
@@ -429,10 +416,7 @@ def _as_drawn(plan: Plan, model: Model, fitted_to: Sequence[Released]) -> Model:
         return NestedModel(model.domain, model.tables, inner, drawn, schema.zeros)
     if schema.domain.linked is not None:
         return _of_households(schema, model)
-    points = points_of(schema)
-    if plan.spec.mode != "noise-aware" or not has_numbers(fitted_to, points):
-        return model
-    return ModelWithMoments(model, tables_of(fitted_to), points)
+    return model
 
 
 def _of_households(schema: Schema, model: Model) -> Model:

@@ -48,10 +48,10 @@ from dp_core.text.documents.typed_text import quote
 VERSION = 1
 """Version of the format of spec files."""
 
-Mode = Literal["shared", "split", "noise-aware", "posterior"]
+Mode = Literal["shared", "split", "posterior"]
 """`shared`: m sets from one measurement and one model. `split`: m measurements, each at 1/m of the
-budget. `noise-aware`: one measurement, and m models whose spread includes its noise. `posterior`:
-one measurement, and m draws from the posterior of the exact tables under a learned prior."""
+budget. `posterior`: one measurement, and m draws from the posterior of the exact tables under a
+learned prior."""
 
 
 Publish = Literal["at-once", "after-approval"]

@@ -34,8 +34,6 @@ from dp_core.schema.definition import Column, Schema
 
 MOST_UNKNOWN = 0.1
 """Largest part of the records that may have a value of a column that the schema does not have."""
-APART = ("posterior", "noise-aware")
-"""Modes in which the differences between sets show the noise of the release."""
 
 
 def prior_of_release(folder: Path, schema: Schema) -> PublicPrior:
@@ -66,7 +64,8 @@ def prior_of_release(folder: Path, schema: Schema) -> PublicPrior:
         ("protects", protected_by(spec["privacy"])),
         *((("made_with", source_in_words(spec["prior"])),) if "prior" in spec else ()),
     )
-    apart = spec["synthesize"]["mode"] in APART
+    # The differences between posterior sets show the noise of the release.
+    apart = spec["synthesize"]["mode"] == "posterior"
     return prior_of_tables(_tables(bundle, schema), schema, apart=apart, document=document)
 
 

@@ -16,7 +16,7 @@ from dp_core.kernel.privacy import Neighbours
 from dp_core.methods.prior import PublicPrior
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.reading.spec_file import memory_plan
-from dp_core.priors.prior_records import APART, prior_of_frames, prior_of_release
+from dp_core.priors.prior_records import prior_of_frames, prior_of_release
 from dp_core.public_data.frame_codes import Frames, frame_codes
 from dp_core.public_data.memory_release import MemoryRelease
 from dp_core.schema.definition import Schema
@@ -133,7 +133,7 @@ def _prior(prior: Prior | None, schema: Schema) -> PublicPrior:
     """
     if isinstance(prior, MemoryRelease):
         mode = prior.plan.plan.spec.mode
-        return prior_of_frames(prior.sets, schema, apart=mode in APART)
+        return prior_of_frames(prior.sets, schema, apart=mode == "posterior")
     if not isinstance(prior, str | os.PathLike):
         return prior_of_frames([prior], schema)
     path = Path(prior)

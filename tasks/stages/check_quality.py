@@ -81,8 +81,7 @@ def _public_facts(
     from dp_core.bundle.quality.table_fit import check_fit, fit_facts, mean_tvd, ruled_tables
 
     compared, number = _comparable_tables(run), records(run)
-    redrawn = run.spec.mode == "noise-aware"
-    fits = check_fit(compared, tallies, records=number, redrawn=redrawn)
+    fits = check_fit(compared, tallies, records=number)
     # Public figures use only columns that a verifier can count again in the published sets.
     known = {*countable(run.spec.schema).columns}
     judged = [fit for fit in fits if {*fit.clique} <= known]

@@ -27,10 +27,11 @@ def made(project, text, **changes):
     ("first", "second"),
     some(
         [
-            (FIRST, "reconstruct: {method: pgm}\nsynthesize: {mode: noise-aware, sets: 4}\n"),
+            (FIRST, "reconstruct: {method: pgm}\nsynthesize: {mode: shared, sets: 4}\n"),
             (PRIVSYN + SPLIT, SPLIT + "reconstruct: {method: independent}\n"),
             ("method: auto\n", "synthesize: {sets: 2, rows: 50}\n"),
             ("method: auto\n", "synthesize: {mode: posterior, sets: 2}\n"),
+            ("method: mst\n", "synthesize: {mode: posterior, sets: 2}\n"),
             (TABLES, "synthesize: {sets: 2}\n"),
             ("method: mwem\n", "synthesize: {sets: 2}\n"),
             ("method: privbayes\n", "synthesize: {sets: 2}\n"),
@@ -87,7 +88,6 @@ def test_a_public_number_of_rows_is_taken_over(project):
         [
             (PRIVSYN + SPLIT, "", "mode: split, sets: 3"),
             (PRIVSYN + SPLIT, "synthesize: {mode: split, sets: 2}\n", "sets: 3"),
-            ("method: auto\n", "synthesize: {mode: noise-aware}\n", "select.basis"),
             ("method: modips\n", "", "parametric"),
             ("method: dualquery\n", "", "records"),
         ],

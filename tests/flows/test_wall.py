@@ -310,11 +310,11 @@ TOGETHER = (
         schema="private",
     ),
     Configuration(
-        "noise-aware sets with rules between columns",
+        "posterior sets with rules between columns",
         "fixed",
         {
             "select": "{cliques: [[age, marital], [marital, income]]}",
-            "synthesize": "{sets: 2, mode: noise-aware}",
+            "synthesize": "{sets: 2, mode: posterior}",
         },
         schema="ruled",
     ),

@@ -27,9 +27,9 @@ from dp_core.errors import BadInput
 from dp_core.inference.count_intervals import cut_weights
 from dp_core.inference.questions.question import Condition, Question
 from dp_core.kernel.counting.linked_columns import MEMBERS
+from dp_core.methods.code_values import numbers_of
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
-from dp_core.methods.replicates.kept_moments import points_of
 from dp_core.schema.bin_values import legal_range, whole_bounds
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
@@ -265,9 +265,7 @@ class Asked:
     @cached_property
     def values(self) -> Floats:
         """Mean value of each code of `question.number`, NaN for missing."""
-        numbers = points_of(self.schema)[str(self.question.number)].numbers
-        assert numbers is not None
-        return numbers
+        return numbers_of(self.schema.column(str(self.question.number)))
 
     @property
     def has_value(self) -> Floats:

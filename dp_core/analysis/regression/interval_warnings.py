@@ -30,9 +30,7 @@ from dp_core.inference.measured_relations import (
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.linked_columns import OTHER
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
-from dp_core.methods.replicates.kept_moments import has_few_cells
 from dp_core.methods.replicates.posterior.posterior_tables import undrawn_pairs
-from dp_core.plan.release_spec import Mode
 from dp_core.schema.dependencies import origin
 from dp_core.schema.linked.linked_tables import other
 
@@ -269,7 +267,6 @@ class _Measured:
         self.schema = bundle.claims.schema
         # Sets of mode `split` have a measurement each; their mean has the mean of the noise.
         self.pooled: Pooled = pool(self.schema.domain, bundle.measured)
-        self.aware = bundle.rule == "noise-aware"
 
     def concerns(self, coefficients: Sequence[Compared]) -> Iterator[Concern]:
         prior, thin, noisy, bins = [], [], [], []
@@ -278,7 +275,9 @@ class _Measured:
             if errors is not None:
                 if self.bundle.rule == "posterior" and self._follows_prior(one, errors):
                     prior.append(one.name)
-                if self._judged(one) and _biased(errors):
+                # In mode `shared` a difference between the sets and the noisy table may be noise
+                # that the method rightly removed. In mode `posterior` it follows from the prior.
+                if self.bundle.rule == "split" and _biased(errors):
                     thin.append(one.name)
                 ratio = (errors.noise / max(errors.sampling, 1e-300)) ** 2
                 if self.bundle.rule == "shared" and _coverage(ratio) < COVERS:
@@ -365,25 +364,12 @@ class _Measured:
         spread = math.sqrt((1 + 1 / self.combined.sets) * between / max(within, 1e-300))
         return errors.noise > PRIOR * spread * errors.sampling
 
-    def _judged(self, one: Compared) -> bool:
-        """Whether a difference between the sets and the noisy table is a bias.
-
-        In mode `shared` the difference may be noise that the method rightly removed. In mode
-        `posterior` it follows from the prior. Noise-aware sets keep the moments of tables with a
-        number, and their intervals cover the rest.
-        """
-        clique = (*one.columns, *self.formula.outcome_columns)
-        numbers = any(not self.schema.column(name).levels for name in clique)
-        kept = self.aware and numbers and has_few_cells(self.schema.domain.project(clique))
-        return self.bundle.rule not in ("shared", "posterior") and not kept
-
     def _thin_group(self, one: Compared) -> bool:
         """Whether many cells of a coefficient's columns are near zero; for interactions."""
         group = tuple(modelled(self.bundle, (*self.formula.outcome_columns, *one.columns)))
         if len(one.columns) == 0 or len(group) < 2 or self.bundle.rule == "posterior":
             return False
-        mode: Mode = "noise-aware" if self.aware else "shared"
-        return bool(thin_groups(self.bundle.measured, self.schema, [group], mode=mode))
+        return bool(thin_groups(self.bundle.measured, self.schema, [group]))
 
     def _bins(self, one: Compared) -> tuple[float, float] | None:
         """Return the expected error of a coefficient by bins, and how far it is in doubt.

@@ -124,7 +124,6 @@ def _single(
 
 _FACTORS: Mapping[Mode, float] = {
     "posterior": 1.0,
-    "noise-aware": 1.0,
     "split": math.sqrt(0.5),
 }
 """Expected distance of a set from the file, as a multiple of that between two sets."""
@@ -138,11 +137,10 @@ def set_distances(
 ) -> dict[tuple[str, str], float] | None:
     """Return the expected TVD between a set and the file in each pair that was counted.
 
-    A set of mode `posterior` or `noise-aware` is a draw of what the file may have been, so it
-    differs from the file as much as from another set. In mode `split` each set has its own noise:
-    the distance of two sets is sqrt(2) times that of one from the file. Sets of mode `shared` have
-    common noise, which their differences do not show. An error that all sets have in common is not
-    included.
+    A set of mode `posterior` is a draw of what the file may have been, so it differs from the file
+    as much as from another set. In mode `split` each set has its own noise: the distance of two
+    sets is sqrt(2) times that of one from the file. Sets of mode `shared` have common noise, which
+    their differences do not show. An error that all sets have in common is not included.
 
     Args:
         tallies: One per synthetic set.

@@ -47,7 +47,6 @@ from dp_core.kernel.questions.linear_questions import BinnedCounts, CellCounts, 
 from dp_core.methods.bin_density.fitting import MOST_BINS, fit_pieces, means_by_steps
 from dp_core.methods.reconstruction.estimates.consistency import estimates
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool, pool_interactions
-from dp_core.methods.replicates.kept_moments import has_few_cells
 from dp_core.methods.replicates.posterior.posterior_tables import undrawn_pairs
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.bin_values import BinValues
@@ -102,7 +101,7 @@ def relations(released: Sequence[Released], schema: Schema, *, mode: Mode = "sha
     missing = unmeasured_groups(groups, tables, schema.domain.nested)
     posterior = missing and mode == "posterior"
     limited = {*undrawn_pairs(schema.domain, released)} if posterior else set()
-    weakest = sorted(thin_groups(released, schema, groups, mode=mode), key=lambda pair: -pair[1])
+    weakest = sorted(thin_groups(released, schema, groups), key=lambda pair: -pair[1])
     return Relations(
         pairs=len(groups),
         carried=len(groups) - len(missing),
@@ -216,22 +215,17 @@ def thin_groups(
     released: Sequence[Released],
     schema: Schema,
     groups: Sequence[tuple[str, ...]],
-    *,
-    mode: Mode = "shared",
 ) -> tuple[tuple[tuple[str, ...], float], ...]:
     """Return groups of columns many of whose joint counts are near zero for their noise.
 
     A synthetic file has no negative counts, so counts near zero are biased upwards, mostly in the
     tails, on which slopes depend. If a share of at least `THIN` of the possible cells is below
-    three standard errors, relations are biased towards none. Noise-aware sets keep the moments that
-    regressions use of a pair with a number, except in very large tables
-    (`dp_core.methods.replicates.kept_moments`).
+    three standard errors, relations are biased towards none.
 
     Args:
         released: Everything that was measured; only what serves the first set is used.
         schema: Published schema.
         groups: Groups of columns; those that no table of counts contains are left out.
-        mode: How the sets were made; by default they share one measurement.
 
     Returns:
         Each of these groups with the share of its possible cells that are near zero.
@@ -249,10 +243,6 @@ def thin_groups(
         and all(frozenset(pair) in pairs for pair in combinations(group, 2))
         and (len(group) == 2 or any(set(group) <= clique for clique in measured))
     ]
-    if mode == "noise-aware":
-        numbers = {column.name for column in schema.columns if not column.levels}
-        kept = _pairs(table.clique for table in known if has_few_cells(table.domain))
-        held = [group for group in held if frozenset(group) not in kept or not numbers & set(group)]
     domain = schema.domain
     cells = {group: _possible(group, domain, schema) for group in held}
     wanted = [group for group in held if cells[group]]

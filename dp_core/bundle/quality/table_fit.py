@@ -137,7 +137,6 @@ def check_fit(
     tallies: Sequence[Tally],
     *,
     records: float,
-    redrawn: bool = False,
 ) -> tuple[TableFit, ...]:
     """Return the distance of the synthetic sets from each noisy table and interaction.
 
@@ -152,10 +151,7 @@ def check_fit(
         measured: The result of `comparable`.
         tallies: One per synthetic set, with at least the marginals of the tables that serve it.
         records: Public or estimated number of records of the file.
-        redrawn: Whether the sets are noise-aware. Their model is fitted to tables with noise added
-            once more, so the expected distance is that of two noisy tables.
     """
-    times = math.sqrt(2) if redrawn else 1.0
     whole = 2 * max(records, 1.0)
     fits = []
     for item in measured:
@@ -170,10 +166,10 @@ def check_fit(
             gap = np.abs(noisy - table * (records / rows))
             drawing = (records / rows) ** 2 * variance
             distances.append(min(float(gap.sum()) / whole, 1.0))
-            explained = np.sqrt((times * mean_noise) ** 2 + 2 / math.pi * drawing)
+            explained = np.sqrt(mean_noise**2 + 2 / math.pi * drawing)
             expected.append(min(float(explained.sum()) / whole, 1.0))
             # Half a record allows for rounding: noisy counts are whole, scaled ones are not.
-            limit = np.sqrt((times * width) ** 2 + _NORMAL**2 * drawing) + 0.5
+            limit = np.sqrt(width**2 + _NORMAL**2 * drawing) + 0.5
             outside.append(int(np.count_nonzero(gap > limit)))
         fits.append(
             TableFit(

@@ -15,7 +15,7 @@ from dp_core.bundle.published import Published
 from dp_core.bundle.report.pictures.column_picture import estimate_column
 from dp_core.bundle.report.table_precision import Precision, precision_of
 from dp_core.client.released import Measurement, tables_of
-from dp_core.inference.combine import IMPUTATIONS, Rule
+from dp_core.inference.combine import Rule
 from dp_core.inference.combining_rules import rule_of
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.noise_size import half_width, half_width_in_units
@@ -211,7 +211,7 @@ def _total(rule: Rule) -> tuple[str, str]:
     Raises:
         ValueError: if there is no example code for the rule.
     """
-    if rule in IMPUTATIONS:
+    if rule == "posterior":
         added = "(1 + 1 / m) * B"
         return f"W + {added}", f"(m - 1) * (1 + W / ({added}))"
     if rule in ("split", "shared"):

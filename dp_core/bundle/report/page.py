@@ -99,12 +99,8 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
     """
     tables = tables_of(published.released)
     schema = published.written
-    fits = check_fit(
-        comparable(published.released, schema.domain),
-        tallies,
-        records=published.records,
-        redrawn=published.mode == "noise-aware",
-    )
+    compared = comparable(published.released, schema.domain)
+    fits = check_fit(compared, tallies, records=published.records)
     known, linked = precision_of(published), schema.linked
     counted = "records" if linked is None else "households"
     lines = table_rows(fits, records=published.records, known=known)

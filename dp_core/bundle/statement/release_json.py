@@ -230,12 +230,11 @@ def origin_of(plan: Mapping[str, Any]) -> Origin:
 
 
 def _pulls(options: Mapping[str, Any]) -> bool:
-    """Whether a reconstruction has a bias that noise-aware sets would have switched off."""
+    """Whether the options of a reconstruction pull its model towards a uniform table."""
     method = registry.find("reconstruction", options["method"])
-    if not getattr(method, "pulls", False):
-        return False
-    without = plain(plain_options(method(**method.for_inference)))
-    return any(options.get(name) != without[name] for name in method.for_inference)
+    unpulled = getattr(method, "unpulled", {})
+    without = plain(plain_options(method(**unpulled)))
+    return any(options.get(name) != without[name] for name in unpulled)
 
 
 def plain(value: Any) -> Any:

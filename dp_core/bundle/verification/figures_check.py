@@ -199,8 +199,7 @@ def fits_of_sets(
     compared = comparable(measured, domain)
     cliques = [columns_of(item) for item in compared] or [domain.columns[:1]]
     tallies = counts_of_sets(folder, claims.schema, numbers, cliques)
-    redrawn = claims.plan["spec"]["synthesize"]["mode"] == "noise-aware"
-    return check_fit(compared, tallies, records=records, redrawn=redrawn)
+    return check_fit(compared, tallies, records=records)
 
 
 def counts_of_sets(

@@ -27,7 +27,7 @@ from dp_core.lab.field_scores.file_scores import (
     sample_scores,
 )
 from dp_core.lab.measures.table_errors import PairRows, kind_errors
-from dp_core.methods.replicates.kept_moments import scores_of
+from dp_core.methods.code_values import scores_of
 from dp_core.metrics.marginal_error import average_tvd
 from dp_core.schema.definition import Schema
 

@@ -10,7 +10,7 @@ tables (`of_tables`). Otherwise the noisy tables are shrunk first (`fit`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -43,11 +43,6 @@ class AutoReconstruction:
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
-    for_inference: ClassVar[Mapping[str, object]] = {
-        "shrink": False,
-        "smoothing": 0.1,
-        "cleared": False,
-    }
 
     shrink: bool = field(default=True, metadata=NO_OPTION)
     smoothing: float = field(default=SMOOTHING, metadata=NO_OPTION)

@@ -127,9 +127,6 @@ class Average:
     models: tuple[str, ...] = ("gum", "pgm")
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
-    against_inference: ClassVar[str] = (
-        "averages models whose defaults shrink noisy tables towards likely values"
-    )
 
     def __post_init__(self) -> None:
         check_models(self.models)

@@ -8,7 +8,7 @@ columns that are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -167,7 +167,6 @@ class BayesNetwork:
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
-    for_inference: ClassVar[Mapping[str, object]] = {"tables": "agree"}
 
     tables: Literal["clip", "agree"] = "agree"
 

@@ -10,7 +10,7 @@ error over all tables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -250,7 +250,6 @@ class Gum:
     implied: bool = field(default=True, metadata=NO_OPTION)
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
-    for_inference: ClassVar[Mapping[str, object]] = {"shrink": False, "implied": False}
     for_drawing: ClassVar[frozenset[str]] = frozenset({"rounds", "sweeps"})
     """Options of how records are drawn from given tables of all pairs."""
 

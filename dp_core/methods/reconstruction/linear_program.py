@@ -42,7 +42,6 @@ class LinearProgram(JointTable):
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"tables", "answers"})
-    against_inference: ClassVar[str] = "returns one of many equally close tables and not their mean"
 
     def check(self, domain: Domain) -> None:
         if domain.size() > _MOST_CELLS:

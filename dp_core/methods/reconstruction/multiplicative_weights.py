@@ -43,12 +43,11 @@ class MultiplicativeWeights(JointTable):
     prior: float | None = None
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"tables", "answers"})
-    # In mode `split`, with m times the noise in each set, the default options covered .4 at a
-    # nominal .95.
-    pulls: ClassVar[bool] = True
     # A uniform table of one record causes negligible bias; with a tenth of one the fit does not
-    # converge.
-    for_inference: ClassVar[Mapping[str, object]] = {"updates": "limit", "prior": 1.0}
+    # converge. In mode `split`, with m times the noise in each set, the default options covered .4
+    # at a nominal .95.
+    unpulled: ClassVar[Mapping[str, object]] = {"updates": "limit", "prior": 1.0}
+    """Options with which the model is not pulled towards the uniform table."""
 
     def __post_init__(self) -> None:
         if self.prior is not None and not self.prior > 0:

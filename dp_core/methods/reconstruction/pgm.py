@@ -8,7 +8,7 @@ Columns without a measured relation are conditionally independent.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
@@ -210,11 +210,6 @@ class Pgm:
     # Of the junction tree's cliques together: a fit in 16 MB and seconds.
     max_cells: ClassVar[int] = 2**21
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
-    for_inference: ClassVar[Mapping[str, object]] = {
-        "shrink": False,
-        "smoothing": 0.1,
-        "evened": 0,
-    }
 
     shrink: bool = True
     engine: Literal["native", "mbi"] = "native"

@@ -1,4 +1,4 @@
-"""Noise-aware sets, whose spread reflects the noise, and raking of survey weights.
+"""Draws of the file's tables for posterior sets, and raking of survey weights.
 
-Read `noise_aware` first.
+Read `posterior.posterior_tables` first.
 """

@@ -14,7 +14,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,8 +107,6 @@ class Auto(Selector):
             given what the workload's measurements tell. With 1, nothing else is measured.
         workload: The spec's `tables`; empty by default.
     """
-
-    for_inference: ClassVar[Mapping[str, object]] = {"basis": "tables"}
 
     order: Literal[1, 2, 3] = 3
     basis: Literal["interactions", "tables"] = "interactions"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import Literal
 
 from dp_core.client.released import ReleasedKind
 from dp_core.errors import BadInput, nearest
@@ -37,8 +37,6 @@ class Fixed(PlannedSelector):
         workload: The spec's `tables`; empty by default.
         columns: Whether columns of no wanted table are measured, as synthetic sets require.
     """
-
-    for_inference: ClassVar[Mapping[str, object]] = {"basis": "tables"}
 
     cliques: tuple[tuple[str, ...], ...] = ()
     allocation: Allocation = "rho"

@@ -142,8 +142,7 @@ def _kind(plan: Plan) -> tuple[str, Mode] | None:
         return None
     if select.get("at_once") == "joint":
         name = "full"
-    shrinks = reconstruct.get("shrink", True) or plan.spec.mode == "noise-aware"
-    return (name, plan.spec.mode) if shrinks else None
+    return (name, plan.spec.mode) if reconstruct.get("shrink", True) else None
 
 
 def ends_of(plan: Plan, selection: str, rows: int) -> Ends | None:

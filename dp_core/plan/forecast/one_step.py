@@ -90,7 +90,7 @@ def _open(spec: ReleaseSpec) -> bool:
     selector, schema = spec.selector, spec.schema
     if not isinstance(selector, Auto):
         return False
-    # Noise-aware sets require complete tables; every other option is the user's decision.
+    # `basis` has no effect on known tables; every other option is the user's decision.
     usual = dataclasses.replace(selector, basis="interactions") == Auto()
     known = bool(schema.rows_about) and not schema.private and spec.measurements is None
     if schema.linked is not None or schema.has_drawn_tables:

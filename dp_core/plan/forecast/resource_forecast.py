@@ -290,13 +290,11 @@ def _synthesize(plan: Plan, size: Size) -> Work:
     cost = GUM
     if not plan.spec.uses_posterior_tables:
         cost = MODELS.get(_name(plan.spec.reconstructor), GUM)
-    # The records of noise-aware sets have weights, and are drawn several times over.
-    a_value = 2.8e-6 if plan.spec.mode == "noise-aware" else cost.value
     by_cells = 2e-6 * size.sets * size.cells if cost.visit else 0.0
-    arrays = a_value * size.set_values + cost.visit * size.set_visits + by_cells
+    arrays = cost.value * size.set_values + cost.visit * size.set_visits + by_cells
     if plan.spec.schema.linked:
         return Work(0.1, MEMBERS * arrays, min(LANES, size.sets))  # a set is drawn in one piece
-    if cost is GUM and plan.spec.mode != "noise-aware":
+    if cost is GUM:
         arrays *= _part_in_pieces(size.drawn, piece_rows(plan.spec.schema.domain))
     return Work(0.1, arrays, LANES)
 
@@ -376,8 +374,6 @@ A_COMPARED = 65.0
 """Bytes for each cell of the tables that the stage `check` compares at a time."""
 A_LEVEL = 1_600.0
 """Bytes for each level or listed code of each column, in the schema and what is written of it."""
-EQUATIONS_MB = 400.0
-"""Memory for the equations of noise-aware sets."""
 
 
 def _largest_comparison(domain: Domain, pairs: list[int]) -> int:
@@ -394,7 +390,4 @@ def _memory_bound(plan: Plan, size: Size) -> float:
     needed = drawn + A_CODE * size.values + A_PAIR * size.pairs + A_LEVEL * size.levels
     if plan.spec.sets:
         needed += A_COMPARED * size.compared
-    fitted = BASE_MB + needed / 1e6
-    if plan.spec.mode == "noise-aware":
-        fitted += EQUATIONS_MB
-    return SAFETY * fitted
+    return SAFETY * (BASE_MB + needed / 1e6)

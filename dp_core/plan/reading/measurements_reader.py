@@ -18,7 +18,6 @@ from dp_core.errors import BadInput, nearest
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.methods import registry
-from dp_core.methods.replicates.noise_aware import unshrunk
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.quality_checks import OF_CHARGED
 from dp_core.plan.release_spec import Mode
@@ -117,19 +116,17 @@ def check_schema(node: Node, schema: Schema, earlier: EarlierRelease) -> None:
         )
 
 
-def check_sets(place: Node, mode: Mode, sets: int, selector: Any, earlier: EarlierRelease) -> None:
+def check_sets(place: Node, mode: Mode, sets: int, earlier: EarlierRelease) -> None:
     """Refuse sets that cannot be made from the earlier release's tables with honest intervals.
 
     Args:
         place: Node to name in a refusal.
         mode: Mode of the new sets.
         sets: Number of new sets.
-        selector: Selection of the earlier release.
         earlier: The earlier release.
 
     Raises:
-        BadInput: if its sets were measured separately and the new ones are not, or the reverse; or
-            if its tables were chosen for a model that shrinks them.
+        BadInput: if its sets were measured separately and the new ones are not, or the reverse.
     """
     before = earlier.spec["synthesize"]
     if before["mode"] == "split" and (mode != "split" or sets != before["sets"]):
@@ -141,12 +138,6 @@ def check_sets(place: Node, mode: Mode, sets: int, selector: Any, earlier: Earli
         raise place.error(
             f"release {earlier.release!r} made one measurement for all sets, so its tables cannot"
             " give sets that were measured separately; use another mode."
-        )
-    if mode == "noise-aware" and unshrunk(selector).gives != selector.gives:
-        raise place.error(
-            f"release {earlier.release!r} measured what is useful only to a model that shrinks"
-            f" noisy tables ({_for_shrinkage(selector)}), and noise-aware sets must not shrink"
-            " them; use mode: posterior or mode: shared, or measure again without it."
         )
 
 
@@ -162,15 +153,6 @@ def check_resolved(place: Node, document: Mapping[str, Any], earlier: EarlierRel
                 f"this version of the program reads {key!r} of release {earlier.release!r}"
                 " differently from the version that measured; use that version."
             )
-
-
-def _for_shrinkage(selector: Any) -> str:
-    honest = unshrunk(selector)
-    return ", ".join(
-        f"select.{name}: {getattr(selector, name)}"
-        for name in getattr(selector, "for_inference", {})
-        if getattr(selector, name) != getattr(honest, name)
-    )
 
 
 def _measured_with(earlier: EarlierRelease) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from dp_core.client.released import ReleasedKind
 from dp_core.errors import BadInput
@@ -17,9 +17,7 @@ from dp_core.methods.parametric.drawn_records import Modelling, measuring
 from dp_core.methods.reconstruction.auto import AutoReconstruction
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
-from dp_core.methods.replicates.noise_aware import SETS, unshrunk
-from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS
-from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
+from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS, SETS
 from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.methods.selection.selector import Selector
 from dp_core.plan.presets import Preset
@@ -29,14 +27,15 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.grid import POSITIONS, on_grid, variables
 from dp_core.schema.structure.public_totals import records_of
 from dp_core.text.documents.faults import Faults
-from dp_core.text.documents.node import Node, in_place
+from dp_core.text.documents.node import Node, in_place, one_of
 from dp_core.text.documents.typed_text import quote
 
-_Method = TypeVar("_Method")
 _EXAMPLE = "{sets: 5, rows: same, mode: shared, seed: 7}"
-MODES: tuple[Mode, ...] = ("shared", "split", "noise-aware", "posterior")
+MODES: tuple[Mode, ...] = ("shared", "split", "posterior")
 """Modes of a selection and a reconstruction. Without a stated mode, sets are posterior where
 `makes_posterior` allows it, and otherwise of the first mode."""
+NOISE_AWARE = "noise-aware"
+"""Another word for `posterior` in a spec."""
 PARAMETRIC_MODES: tuple[Mode, ...] = ("split", "shared")
 """Modes of a parametric method, whose model draws new parameters for every set."""
 _TOLD: frozenset[ReleasedKind] = frozenset({"tables", "interactions"})
@@ -71,6 +70,13 @@ _GIVEN: Mapping[ReleasedKind, str] = {
 }
 
 
+def read_mode(node: Node | None, modes: tuple[Mode, ...]) -> Mode:
+    """Return the mode of the sets, one of `modes`; the first of them if there is no node."""
+    if node is not None and node.content == NOISE_AWARE and "posterior" in modes:
+        return "posterior"
+    return one_of(node, modes)
+
+
 def read_stages(
     sections: Mapping[str, Node],
     preset: Preset,
@@ -78,6 +84,7 @@ def read_stages(
     synthesis: Sequence[str],
     tables: Node | None,
     wanted: tuple[WantedTable, ...],
+    mode: Mode,
     sets: int,
 ) -> tuple[Selector, str, Reconstructor, str]:
     """Return the selection, its name, the reconstruction, and its name.
@@ -89,6 +96,7 @@ def read_stages(
         synthesis: Keys allowed under `synthesize`.
         tables: Node of the workload; None without one.
         wanted: The tables of the workload.
+        mode: Mode of the sets.
         sets: Number of synthetic sets.
     """
     named = sections["synthesize"].entries().get("method")
@@ -104,7 +112,7 @@ def read_stages(
         raise place.error("is the part for wanted tables, and the spec has no `tables`; remove it.")
     selector = with_workload(selector, selector_name, tables, wanted, sets)
     reconstructor, reconstructor_name = _read_stage(
-        sections["reconstruct"], "reconstruct", preset, schema
+        sections["reconstruct"], "reconstruct", for_mode(preset, mode, selector), schema
     )
     domain = schema.domain
     in_place(tables or sections["select"], selector.check, domain)
@@ -203,6 +211,19 @@ def check_pair(
     )
 
 
+def for_mode(preset: Preset, mode: Mode, selector: Selector) -> Preset:
+    """Return a preset whose reconstruction makes posterior sets, if they are wanted and possible.
+
+    Args:
+        preset: Preset of the release.
+        mode: Mode of the sets.
+        selector: The stated selection.
+    """
+    if mode == "posterior" and selector.gives <= _TOLD and preset.reconstruct != "auto":
+        return dataclasses.replace(preset, reconstruct="gum")
+    return preset
+
+
 def check_mode(
     mode: Mode,
     sets: int,
@@ -211,39 +232,30 @@ def check_mode(
     reconstructor: Reconstructor,
     reconstructor_name: str,
 ) -> None:
-    """Refuse noise-aware and posterior sets that cannot be made, or have wrong intervals.
+    """Refuse posterior sets that cannot be made.
 
     Raises:
         BadInput: if there is only one set, if their noise cannot be drawn from what the selection
             gives, or if the reconstruction cannot make such sets.
     """
-    if mode not in ("noise-aware", "posterior"):
+    if mode != "posterior":
         return
     if sets < 2:
-        usual = SETS if mode == "noise-aware" else POSTERIOR_SETS
         raise BadInput(
-            f"{mode} needs at least 2 sets, whose differences show the noise; write for example"
-            f" sets: {usual}, which costs no more budget."
+            "posterior needs at least 2 sets, whose differences show the noise; write for example"
+            f" sets: {SETS}, which costs no more budget."
         )
-    left = selector.gives - _TOLD - ({"answers"} if mode == "noise-aware" else set())
+    left = selector.gives - _TOLD
     if left:
         raise BadInput(
-            f"{mode} sets are drawn from noisy tables, but {selector_name} gives"
+            f"posterior sets are drawn from noisy tables, but {selector_name} gives"
             f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; use mode: split, or another"
             " method."
         )
-    reason = getattr(reconstructor, "against_inference", "")
-    if mode == "noise-aware" and reason:
-        other = "reconstruct: {method: pgm}" if selector.gives <= {"tables"} else "method: aim"
+    if not isinstance(reconstructor, AutoReconstruction | Gum):
         raise BadInput(
-            f"{reconstructor_name} cannot make noise-aware sets: it {reason}, so their intervals"
-            f" would be wrong. Use {other}, or mode: split."
-        )
-    if mode == "posterior" and not isinstance(reconstructor, AutoReconstruction | Gum):
-        raise BadInput(
-            f"posterior sets are records that match a table of every pair, which"
-            f" {reconstructor_name} does not make; use reconstruct: {{method: gum}}, or mode:"
-            " noise-aware."
+            "posterior sets are records that match a table of every pair, which"
+            f" {reconstructor_name} does not make; remove reconstruct.method, or use mode: split."
         )
 
 
@@ -279,24 +291,6 @@ def for_posterior(section: Node, stated: Gum) -> Gum:
             )
     # The tables of all pairs are drawn, so records imply no others.
     return dataclasses.replace(stated, implied=False)
-
-
-def for_noise_aware(section: Node, method: _Method) -> _Method:
-    """Return a stage's method with the options that noise-aware sets need; see `unshrunk`.
-
-    Raises:
-        BadInput: if the spec sets an option that would make their intervals too short.
-    """
-    honest = unshrunk(method)
-    stated = section.entries()
-    for field in dataclasses.fields(honest):  # type: ignore[arg-type]
-        wanted, given = (getattr(each, field.name) for each in (honest, method))
-        if field.name in stated and wanted != given:
-            raise stated[field.name].error(
-                f"must be {str(wanted).lower()} for noise-aware sets, because their intervals would"
-                " otherwise be too short; remove it."
-            )
-    return honest
 
 
 def without_sets(
@@ -393,7 +387,8 @@ def _other_keys(kind: str, keys: Mapping[str, Node]) -> Iterator[BadInput]:
                 " this key."
             )
     mode = _section(keys, "synthesize").get("mode")
-    if mode is not None and isinstance(mode.content, str) and mode.content not in _ONLY_MODES:
+    known = (*_ONLY_MODES, NOISE_AWARE)
+    if mode is not None and isinstance(mode.content, str) and mode.content not in known:
         yield mode.error(
             f"{quote(mode.content)} is not a mode of {kind}; write {' or '.join(_ONLY_MODES)}."
         )

@@ -19,8 +19,7 @@ from dp_core.kernel.document import A_ROW
 from dp_core.kernel.privacy import Neighbours, Noise, Stage
 from dp_core.methods.private_domain.questions import default_share
 from dp_core.methods.reconstruction.gum import Gum
-from dp_core.methods.replicates.noise_aware import SETS
-from dp_core.methods.replicates.posterior.posterior_tables import SETS as POSTERIOR_SETS
+from dp_core.methods.replicates.posterior.posterior_tables import SETS
 from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.plan.counting_cluster import read_cluster
 from dp_core.plan.currency_choice import check_thresholds
@@ -45,9 +44,9 @@ from dp_core.plan.reading.method_reader import (
     MODES,
     PARAMETRIC_MODES,
     check_mode,
-    for_noise_aware,
     for_posterior,
     makes_posterior,
+    read_mode,
     read_parametric,
     read_stages,
     refuse_records,
@@ -240,8 +239,8 @@ def _read(
     if schema.totals and (sets_node is None or sets_node.content != "0"):
         rows = records_of(schema.totals)
     modes = PARAMETRIC_MODES if preset.synthesize else MODES
-    mode = one_of(synthesis.get("mode"), modes)
-    usual = {"noise-aware": SETS, "posterior": POSTERIOR_SETS}.get(mode, 1)
+    mode = read_mode(synthesis.get("mode"), modes)
+    usual = SETS if mode == "posterior" else 1
     sets = usual if sets_node is None else sets_node.integer(minimum=0, maximum=MAX_SETS)
     if sets_node is not None and not sets:
         preset, mode = without_sets(sets_node, keys, sections, preset), "shared"
@@ -257,7 +256,7 @@ def _read(
         place = sections["synthesize"]
     else:
         selector, selector_name, reconstructor, reconstructor_name = read_stages(
-            sections, preset, schema, known, keys.get("tables"), wanted, sets
+            sections, preset, schema, known, keys.get("tables"), wanted, mode, sets
         )
         place = sections["select"]
         if (
@@ -265,7 +264,7 @@ def _read(
             and (sets_node is None or sets > 1)
             and makes_posterior(selector, reconstructor, schema.domain)
         ):
-            mode, sets = "posterior", POSTERIOR_SETS if sets_node is None else sets
+            mode, sets = "posterior", SETS if sets_node is None else sets
         if sets_node is not None and not sets:
             refuse_records(sets_node, selector, selector_name)
     if earlier is None:
@@ -280,14 +279,10 @@ def _read(
     check_known(sections, place, selector, privacy.relation.of_rows, measured)
     mode_place = synthesis.get("mode", sections["synthesize"])
     if earlier is not None:
-        check_sets(mode_place, mode, sets, selector, earlier)
+        check_sets(mode_place, mode, sets, earlier)
     methods = (selector, selector_name, reconstructor, reconstructor_name)
     in_place(mode_place, check_mode, mode, sets, *methods)
-    if mode == "noise-aware":
-        if earlier is None:
-            selector = for_noise_aware(sections["select"], selector)
-        reconstructor = for_noise_aware(sections["reconstruct"], reconstructor)
-    elif mode == "posterior" and isinstance(reconstructor, Gum):
+    if mode == "posterior" and isinstance(reconstructor, Gum):
         reconstructor = for_posterior(sections["reconstruct"], reconstructor)
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:

@@ -15,6 +15,7 @@ from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.questions.regressions.shortened import SecondMoments
 from dp_core.kernel.questions.statistic import Sum
+from dp_core.methods.code_values import scores_of
 from dp_core.methods.declared.declared_answers import coefficients_near
 from dp_core.methods.declared.declared_moments import estimated_moments
 from dp_core.methods.declared.declared_questions import (
@@ -27,7 +28,6 @@ from dp_core.methods.declared.declared_questions import (
 )
 from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared.told_sums import told_sums
-from dp_core.methods.replicates.kept_moments import scores_of
 from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
 from dp_core.methods.replicates.posterior.public_size import factor_to, in_proportion

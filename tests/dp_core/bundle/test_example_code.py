@@ -11,7 +11,7 @@ import pytest
 from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.report.example_code import _total, example_code, size_factor
 from dp_core.bundle.report.page import report
-from dp_core.inference.combine import IMPUTATIONS, combine
+from dp_core.inference.combine import combine
 from dp_core.kernel.counting.domain import Domain
 from tests.dp_core.bundle.conftest import make_published, write
 from tests.measured import noisy_table
@@ -93,7 +93,6 @@ def test_the_rule_is_in_every_code(odd):
     for mode, total in (
         ("shared", "W + B / m"),
         ("split", "W + B / m"),
-        ("noise-aware", "W + (1 + 1 / m) * B"),
         ("posterior", "W + (1 + 1 / m) * B"),
     ):
         code = example_code(odd(("hours per week", "class"), mode=mode))
@@ -118,14 +117,14 @@ def test_another_size_than_the_file_s_is_in_every_code(odd):
     assert size_factor(odd(("class",), records=310.0)) == 1.0
     for text in (code.python, code.r, code.python_regression, code.r_regression):
         assert "300 / 1003.25 * " in text
-    aware = example_code(odd(("hours per week", "class"), records=1003.25, mode="noise-aware"))
-    assert "c = min(f.nobs for f in fits) / (300 / 1003.25) - len(Q)" in aware.python_regression
-    assert "c0 <- min(sapply(fits, nobs)) / (300 / 1003.25) - nrow(q)" in aware.r_regression
+    drawn = example_code(odd(("hours per week", "class"), records=1003.25, mode="posterior"))
+    assert "c = min(f.nobs for f in fits) / (300 / 1003.25) - len(Q)" in drawn.python_regression
+    assert "c0 <- min(sapply(fits, nobs)) / (300 / 1003.25) - nrow(q)" in drawn.r_regression
 
 
 @pytest.mark.parametrize(
     ("mode", "column"),
-    [("shared", "sex"), ("split", "age"), ("noise-aware", "height"), ("posterior", "born")],
+    [("shared", "sex"), ("split", "age"), ("posterior", "height"), ("posterior", "born")],
 )
 def test_the_code_runs_as_it_stands(tmp_path, monkeypatch, capsys, mode, column):
     published, data = make_published(mode=mode, sets=3)
@@ -136,7 +135,7 @@ def test_the_code_runs_as_it_stands(tmp_path, monkeypatch, capsys, mode, column)
     monkeypatch.chdir(folder)
     exec(code.python, names)
     exec(code.python_table, {})
-    inflation = 4 / 3 if mode in IMPUTATIONS else 1 / 3
+    inflation = 4 / 3 if mode == "posterior" else 1 / 3
     assert names["T"] == pytest.approx(names["W"] + inflation * names["B"])
     assert names["B"] == pytest.approx(np.var(names["q"], ddof=1))
     found = re.search(r"(.+), 95 % interval (.+) to (.+)", capsys.readouterr().out)
@@ -171,7 +170,7 @@ def assigned(code):
     return found
 
 
-@pytest.mark.parametrize("mode", ["shared", "split", "noise-aware", "posterior"])
+@pytest.mark.parametrize("mode", ["shared", "split", "posterior"])
 def test_both_languages_compute_what_the_rule_says(odd, mode):
     code = example_code(odd(("hours per week", "class"), mode=mode, sets=3))
     python, r = assigned(code.python_regression), assigned(code.r_regression)

@@ -50,7 +50,7 @@ def published_with_fit(made, session):
     measured = comparable(published.released, domain)
     data = [[sample(made.plan, made.models, number)] for number in (1, 2)]
     tallies = tally_sets(schema.domain, published.released, data)
-    fits = check_fit(measured, tallies, records=published.records, redrawn=False)
+    fits = check_fit(measured, tallies, records=published.records)
     return dataclasses.replace(published, ruled=ruled_tables(schema, fits))
 
 

@@ -28,7 +28,7 @@ from tests.dp_core.bundle.conftest import make_published, write
 from tests.dp_core.bundle.forgery import relinked, statement_of
 from tests.specs import write_spec
 
-MODES = ("shared", "split", "noise-aware", "posterior")
+MODES = ("shared", "split", "posterior")
 BINARY = Domain(("a", "b", "c"), (2, 2, 2))
 
 ORIGINS = {
@@ -85,7 +85,6 @@ def test_only_sets_of_a_model_of_noisy_numbers_are_honest(name):
 @pytest.mark.parametrize(
     ("text", "origin"),
     [
-        ("synthesize: {mode: noise-aware}\n", "modelled"),
         ("synthesize: {mode: split, sets: 3}\n", "pulled"),
         ("synthesize: {mode: split, sets: 3}\nreconstruct: {prior: 1}\n", "modelled"),
         ("synthesize: {mode: split, sets: 3}\nreconstruct: {updates: steps, prior: 1}\n", "pulled"),
@@ -199,8 +198,8 @@ def steps(*places):
         ("split", [], "Set 1 lacks"),
         ("shared", steps(("one_way", 0), ("select", 0), ("measure", 0)), None),
         ("shared", steps(("one_way", 0), ("measure", 1)), "Set 1 has measurements of its own"),
-        ("noise-aware", steps(("measure", 0)), None),
-        ("noise-aware", steps(("measure", 2)), "Set 2 has measurements of its own"),
+        ("posterior", steps(("measure", 0)), None),
+        ("posterior", steps(("measure", 2)), "Set 2 has measurements of its own"),
     ],
 )
 def test_charges_tell_how_sets_were_made(mode, charged, words):
@@ -216,7 +215,7 @@ def test_what_every_preset_is_charged_for_shows_its_mode(name, mode):
     outcome = carry_out(plan_of(name, mode), MemoryCounter(data))
     charged = [(grant.step.stage, grant.step.name) for grant in outcome.session.charges]
     assert mode_contradictions(mode, 3, charged) == []
-    other = "split" if mode == "shared" else "noise-aware"
+    other = "split" if mode == "shared" else "posterior"
     assert mode_contradictions(other, 3, charged)
 
 

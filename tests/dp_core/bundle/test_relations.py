@@ -24,7 +24,6 @@ from dp_core.kernel.questions.linear_questions import BinnedCounts, CellCounts, 
 from dp_core.methods.replicates.posterior import posterior_tables
 from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
-from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.measured import noisy_sums, noisy_table
 
@@ -100,29 +99,6 @@ def test_pairs_whose_tails_drown_in_noise_are_named(low, named):
     pair = table(("a", "c"), [500, 300, low, 400, 350, low])
     found = relations([pair], SCHEMA)
     assert found.thin == (("a × c (33%)",) if named else ())
-
-
-def test_noise_aware_sets_keep_what_a_number_s_thin_tails_would_bend(monkeypatch):
-    schema = parse_schema(
-        {
-            "version": "1",
-            "title": "t",
-            "columns": [
-                {"a": {"type": "category", "levels": ["x", "y"]}},
-                {"b": {"type": "category", "levels": ["x", "y"]}},
-                {"c": {"type": "integer", "min": "0", "max": "2"}},
-            ],
-        }
-    )
-    groups = [("a", "b"), ("a", "c")]
-    thin = [table(("a", "c"), [500, 300, 2, 400, 350, 2]), table(("a", "b"), [500, 2, 2, 400])]
-    assert [group for group, _ in thin_groups(thin, schema, groups)] == groups
-    kept = thin_groups(thin, schema, groups, mode="noise-aware")
-    assert [group for group, _ in kept] == [("a", "b")]
-    # Of a table of very many cells the moments are not kept.
-    monkeypatch.setattr("dp_core.methods.replicates.kept_moments.MOST_ENTRIES", 40)
-    bent = thin_groups(thin, schema, groups, mode="noise-aware")
-    assert [group for group, _ in bent] == groups
 
 
 def test_counts_by_cell_of_a_parametric_method_are_looked_at_as_tables():

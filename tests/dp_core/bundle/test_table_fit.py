@@ -133,24 +133,6 @@ def test_what_a_report_needs_is_every_column_and_every_table():
     assert needed_counts(DOMAIN, [table, table]) == (("a",), ("b",), ("c",), ("a", "b"))
 
 
-def test_sets_with_the_noise_once_more_are_expected_farther_from_the_tables():
-    rng = np.random.default_rng(1)
-    exact = rng.integers(200, 900, 40)
-    noisy = exact + np.rint(rng.normal(0, 20, 40)).astype(int)
-    again = noisy + np.rint(rng.normal(0, 20, 40)).astype(int)
-    domain = Domain(("a",), (40,))
-    table = Measurement(
-        domain, noisy, noise="gaussian", scale=20.0, stage="measure", replicate=0, grant=1
-    )
-    codes = np.repeat(np.arange(40), again).astype(np.uint16)
-    tally = Tally(domain, [("a",)]).add(Dataset(domain, codes[None]))
-    (once,) = check_fit([table], [tally], records=float(noisy.sum()))
-    (twice,) = check_fit([table], [tally], records=float(noisy.sum()), redrawn=True)
-    assert twice.set_tvd == once.set_tvd
-    assert twice.expected_tvd[0] > 1.15 * once.expected_tvd[0]
-    assert twice.outside[0] <= once.outside[0]
-
-
 # -- interactions
 
 

@@ -27,7 +27,7 @@ def split(rng, file, noise):
     return file + noise * SETS**0.5 * rng.normal(size=SETS)
 
 
-def noise_aware(rng, file, noise):
+def posterior(rng, file, noise):
     """Draws of what the file's estimate may be, given it with noise."""
     return file + noise * rng.normal() + noise * rng.normal(size=SETS)
 
@@ -38,13 +38,13 @@ def shared(rng, file, noise):
 
 
 @pytest.mark.parametrize("noise", some([0.3, 1.0, 3.0], lambda noise: noise == 1))
-@pytest.mark.parametrize(("rule", "draw"), [("split", split), ("noise-aware", noise_aware)])
+@pytest.mark.parametrize(("rule", "draw"), [("split", split), ("posterior", posterior)])
 def test_a_rule_covers_what_it_says_for_its_own_sets(rule, draw, noise):
     assert coverage(rule, draw, noise) == pytest.approx(0.95, abs=BAND + 0.01)
 
 
 def test_the_rule_of_other_sets_does_not_cover():
     assert coverage("shared", shared) < 0.9
-    assert coverage("split", noise_aware) < 0.9
+    assert coverage("split", posterior) < 0.9
     # Too wide is no honest interval either.
-    assert coverage("noise-aware", split) > 0.98
+    assert coverage("posterior", split) > 0.98

@@ -159,7 +159,6 @@ def test_a_mode_that_adds_noise_promises_more_error(preset):
         promised(preset, mode=mode).two_way for mode in ("shared", "posterior", "split")
     )
     assert best < posterior < split
-    assert best < promised(preset, mode="noise-aware").two_way
 
 
 def test_a_split_budget_has_the_theory_of_its_part():
@@ -194,7 +193,6 @@ def test_nothing_is_promised_where_nothing_is_known():
     assert promised("fourier", domain=Domain(tuple("abc"), (2, 2, 2))) is None
     assert promised("auto", domain=Domain(("a",), (5,))) is None
     assert promised("privsyn", reconstruct={"shrink": False}) is None
-    assert promised("privsyn", mode="noise-aware") is not None
 
 
 def test_without_rows_about_the_error_is_that_of_several_numbers_of_rows():
@@ -218,7 +216,7 @@ def town(rows=4_000):
 
 @pytest.mark.parametrize(
     ("preset", "mode"),
-    [("auto", "posterior"), ("auto", "noise-aware"), ("privsyn", "split"), ("mst", "shared")],
+    [("auto", "posterior"), ("privsyn", "split"), ("mst", "shared")],
 )
 def test_a_release_errs_as_promised(preset, mode):
     """Within a factor 2 of the range: it is exceeded by one file in ten, and never by far."""

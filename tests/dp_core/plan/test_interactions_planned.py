@@ -20,17 +20,14 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.questions.linear_questions import CellCounts, Interaction
 from dp_core.methods.reconstruction.independent import Independent
-from dp_core.methods.replicates.noise_aware import redraw
 from dp_core.methods.selection.fixed import Fixed
 from dp_core.methods.selection.selector import Selection
 from dp_core.plan.plan import PlannedTable, _check_rows, make_plan
 from dp_core.plan.procedure import carry_out
-from dp_core.plan.reading.method_reader import check_mode, check_pair
+from dp_core.plan.reading.method_reader import check_pair
 from flows.answers.forecast_answers import plan_answer
 from tasks.stages.measure_marginals import read_selections, write_selections
-from tests.measured import noisy_sums
 from tests.specs import SCHEMA, write_spec
 
 BEYOND = (("a", "b"), ("b", "c"))
@@ -149,17 +146,3 @@ def test_a_stored_selection_keeps_them(tmp_path):
     path = tmp_path / "selection.json"
     path.write_text(path.read_text().replace('"interactions"', '"else"'))
     assert read_selections(run)[0] == dataclasses.replace(chosen, interactions=frozenset())
-
-
-def test_noise_aware_sets_have_their_noise_once_more():
-    of = Interaction(("a", "b"), (40, 50))
-    item = noisy_sums(of, np.zeros(of.length, np.int64), scale=5e6)
-    drawn = [redraw([item], number=n, sets=4, rng=np.random.default_rng(1)) for n in range(1, 5)]
-    values = np.array([entry.values for (entry,) in drawn])
-    # 1 911 entries of 3 degrees of freedom: a relative standard error of .019.
-    assert values.var(axis=0, ddof=1).mean() * 5 / 4 / 25e12 == pytest.approx(1, abs=0.1)
-    other = CellCounts(by=("a",), sizes=(2,), numbers=(), positions=())
-    sums = noisy_sums(other, np.zeros(2, np.int64), noise="laplace")
-    with pytest.raises(TypeError, match="cannot be drawn again"):
-        redraw([sums], number=1, sets=2, rng=np.random.default_rng(1))
-    check_mode("noise-aware", 5, Beyond(), "beyond", Independent(), "independent")

@@ -52,7 +52,7 @@ def file_of(domain, rows, seed):
     return Dataset(domain, np.stack(codes).astype(np.uint16))
 
 
-@pytest.mark.parametrize("mode", ["shared", "posterior", "noise-aware"])
+@pytest.mark.parametrize("mode", ["shared", "posterior"])
 def test_where_noise_hides_all_but_the_columns_they_get_the_whole_budget(mode):
     plan = planned(EIGHT, "1/5", 500, mode=mode, sets=2)
     assert plan.spec.selector.at_once == "columns"
@@ -61,7 +61,7 @@ def test_where_noise_hides_all_but_the_columns_they_get_the_whole_budget(mode):
     assert (plan.scores, plan.score_noise) == (0, None)
 
 
-@pytest.mark.parametrize("mode", ["shared", "posterior", "noise-aware", "split"])
+@pytest.mark.parametrize("mode", ["shared", "posterior", "split"])
 def test_a_joint_table_of_few_cells_gets_the_whole_budget(mode):
     plan = planned(FIVE, "2", 1_000, mode=mode, sets=2)
     assert plan.spec.selector.at_once == "joint"

@@ -15,7 +15,7 @@ from dp_core.methods.replicates.posterior import posterior_tables
 from tests.dp_core.bundle.conftest import NASTY, make_published, write
 from tests.flows.cli.test_cli import assert_refused
 
-MODES = ("shared", "split", "noise-aware", "posterior")
+MODES = ("shared", "split", "posterior")
 
 
 def build(folder, *, change=lambda data: data, tables=None, **options):

@@ -14,9 +14,8 @@ ones (`nested_draws`).
 The draws of the m sets are centred (`centred_draws`), so Rubin's rule (1987) holds for them:
 T = W + (1 + 1/m) B.
 
-A redraw of the noise alone (`replicates.noise_aware`) has a flat prior. Here the prior is learned
-from all pairs. So the draws are nearer to the file, and a pair that was not measured has a
-variance.
+The prior is learned from all pairs. So the draws are nearer to the file than with a flat prior, and
+a pair that was not measured has a variance.
 """
 
 from __future__ import annotations

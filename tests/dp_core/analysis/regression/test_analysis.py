@@ -179,7 +179,7 @@ def test_rows_with_a_missing_value_are_left_out_and_counted():
         frame_of(2, table(pay=pa.nulls(400, pa.float64())), [SCHEMA.column("pay")])
 
 
-@pytest.mark.parametrize("rule", ["noise-aware", "posterior", "split", "shared"])
+@pytest.mark.parametrize("rule", ["posterior", "split", "shared"])
 def test_analyses_of_a_small_file_use_its_own_degrees_of_freedom(rule):
     made = sets(3, rows=30)
     found = fit("pay ~ age", made, rule).combined
@@ -203,15 +203,14 @@ def test_complete_degrees_of_freedom_are_those_of_the_file_and_of_the_family(
     formula, family, complete_df
 ):
     made = sets(3, rows=60)
-    found = fit(formula, made, "noise-aware", family=family, size_factor=4.0).combined
+    found = fit(formula, made, "posterior", family=family, size_factor=4.0).combined
 
     assert found.complete_df == complete_df
 
 
 def test_a_file_with_hardly_a_record_leaves_one_degree_of_freedom():
     assert (
-        fit("pay ~ age", sets(3, rows=60), "noise-aware", size_factor=40.0).combined.complete_df
-        == 1
+        fit("pay ~ age", sets(3, rows=60), "posterior", size_factor=40.0).combined.complete_df == 1
     )
 
 

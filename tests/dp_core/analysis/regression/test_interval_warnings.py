@@ -88,7 +88,7 @@ def judged(
     text,
     cliques,
     *,
-    rule="noise-aware",
+    rule="split",
     scale=0.3,
     origin="modelled",
     rows=4000,
@@ -147,20 +147,18 @@ def test_a_pair_that_posterior_sets_do_not_draw_is_not_called_inferred(monkeypat
     assert "sex with ill" in found["inferred"].text
 
 
-@pytest.mark.parametrize(
-    ("rule", "outcome"), [("split", "pay"), ("split", "ill"), ("noise-aware", "ill")]
-)
-def test_only_the_level_whose_relation_the_sets_lost_is_warned_of(rule, outcome):
+@pytest.mark.parametrize("outcome", ["pay", "ill"])
+def test_only_the_level_whose_relation_the_sets_lost_is_warned_of(outcome):
     """In the file everybody with job c is rich and ill; in the sets they are like the others."""
-    found, _, _ = judged(f"{outcome} ~ job", ((outcome, "job"),), rule=rule, change=rich)
+    found, _, _ = judged(f"{outcome} ~ job", ((outcome, "job"),), change=rich)
     assert found["thin"].coefficients == ("job[T.c]",)
-    found, _, _ = judged(f"{outcome} ~ job", ((outcome, "job"),), rule=rule)
+    found, _, _ = judged(f"{outcome} ~ job", ((outcome, "job"),))
     assert "thin" not in found
 
 
 def test_a_difference_that_is_no_bias_is_not_warned_of():
-    # Noise-aware sets keep the moments of a number.
-    found, _, _ = judged("pay ~ job", (("pay", "job"),), change=rich)
+    # That of posterior sets follows from the prior.
+    found, _, _ = judged("pay ~ job", (("pay", "job"),), rule="posterior", change=rich)
     assert "thin" not in found
     # Of shared sets all intervals are too narrow; a difference from the table may be noise removed.
     found, _, _ = judged("pay ~ job", (("pay", "job"),), rule="shared", change=rich)
@@ -303,11 +301,9 @@ def test_dates_are_in_their_bins():
 def test_few_sets_whose_differences_dominate_are_warned_of(sets, warns):
     rng = np.random.default_rng(sets)
     estimates = rng.normal(0, 100.0, (sets, 2))
-    combined = combine(estimates, np.tile(np.eye(2), (sets, 1, 1)), "noise-aware")
+    combined = combine(estimates, np.tile(np.eye(2), (sets, 1, 1)), "posterior")
     found = few_sets(combined, ["a", "b"])
     assert [each.coefficients for each in found] == ([("a", "b")] if warns else [])
     assert all("cost no privacy" in each.text for each in found)
-    limited = combine(
-        estimates, np.tile(1e6 * np.eye(2), (sets, 1, 1)), "noise-aware", complete_df=3
-    )
+    limited = combine(estimates, np.tile(1e6 * np.eye(2), (sets, 1, 1)), "posterior", complete_df=3)
     assert [("cost no privacy" in each.text) for each in few_sets(limited, ["a", "b"])] == [False]

@@ -24,7 +24,7 @@ from dp_core.methods.bin_density.fitting import (
     with_statement,
 )
 from dp_core.methods.bin_density.neighbours import falls
-from dp_core.methods.replicates.kept_moments import points_of
+from dp_core.methods.code_values import numbers_of
 from dp_core.schema.bin_pieces import WHOLE
 from dp_core.schema.bin_values import BinValues
 from dp_core.schema.decoding import codes_of, decode
@@ -168,7 +168,7 @@ def test_a_drawn_set_keeps_its_codes_and_has_the_stated_means(one):
     assert np.array_equal(codes_of(one, array), codes)
     ordinal = array.cast("int32").cast("int64") if one.kind == "date" else array
     found = ordinal.fill_null(0).to_numpy().astype(float) + (719_163 if one.kind == "date" else 0)
-    values, points = BinValues.of(one), points_of(schema)["x"].numbers
+    values, points = BinValues.of(one), numbers_of(schema.column("x"))
     for code in range(one.bins):
         mine = found[codes == code]
         error = math.sqrt(values.variance()[code] / mine.size) / values.steps

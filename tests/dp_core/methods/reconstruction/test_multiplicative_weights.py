@@ -159,3 +159,14 @@ def test_a_table_that_is_too_large_is_refused_with_what_fits():
 def test_a_prior_that_means_nothing_is_refused():
     with pytest.raises(ValueError, match="prior"):
         MultiplicativeWeights(prior=0.0)
+
+
+def test_shares_of_a_rare_level_are_not_pulled_with_the_options_against_it():
+    domain = Domain(("a",), (2,))
+    table = noisy_table(domain, np.array([1950, 50]), scale=40.0)
+
+    def pulled(**options):
+        return float(fit(domain, [table], rows=2000, **options).project(("a",))[1]) - 50
+
+    assert pulled() > 2
+    assert 0 <= pulled(**MultiplicativeWeights.unpulled) < pulled() / 2

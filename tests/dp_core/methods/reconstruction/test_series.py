@@ -15,7 +15,6 @@ from dp_core.methods.reconstruction.independent import Independent
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.reconstruction.reconstructor import in_series, piece_rows
 from dp_core.methods.reconstruction.sampling.series import Owed
-from dp_core.methods.replicates.record_moments import ModelWithMoments
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.exact_tables import summed
 from tests.measured import NONE, noisy_table
@@ -206,8 +205,3 @@ def test_pieces_of_wide_files_have_fewer_rows():
     assert piece_rows(Domain(wide.columns[:21], (2,) * 21)) < 500_000
     assert piece_rows(Domain(wide.columns[:20], (2,) * 20)) == 500_000
     assert piece_rows(DOMAIN) == 500_000
-
-
-def test_records_that_are_weighted_are_drawn_at_once():
-    assert not ModelWithMoments(fitted(Gum()), (), {}).streams
-    assert ModelWithMoments(fitted(Independent()), (), {}).streams

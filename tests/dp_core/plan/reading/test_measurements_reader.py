@@ -302,10 +302,6 @@ MISTAKES = {
     "too many classes": ('["state ~ many"]', ["analyses[1]", "124 coefficients", "60"]),
     "no grid": ('["income ~ odd"]', ["analyses", "'odd'", "65,534"]),
     "shared sets": ('["income ~ age"]\nsynthesize: {sets: 2, mode: shared}', ["mode: shared"]),
-    "noise-aware sets": (
-        '["income ~ age"]\nsynthesize: {sets: 2, mode: noise-aware}',
-        ["mode: noise-aware", "posterior"],
-    ),
     "no sets": ('["income ~ age"]\nsynthesize: {sets: 0}', ["analyses", "has sets: 0"]),
     "one set": ('["income ~ age"]\nsynthesize: {sets: 1}', ["analyses", "has sets: 1"]),
 }

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from benchmarks.trial import trial_plan
+from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.gum import Gum
+from dp_core.plan.plan import make_plan
 from dp_core.plan.presets import PRESETS
+from dp_core.plan.procedure import carry_out, sample
 from tests.specs import FIXED, plan_of, write_spec
 
 AWARE = "synthesize: {sets: %d, mode: %s}\n"
 DEFAULT_MODE = "synthesize: {seed: 1}\n"
 
 
-def spec_of(tmp_path, text=FIXED, *, sets=5, mode="noise-aware", **changes):
+def spec_of(tmp_path, text=FIXED, *, sets=5, mode="posterior", **changes):
     return write_spec(tmp_path, text + AWARE % (sets, mode), **changes)
 
 
-def test_one_noise_aware_set_is_refused(tmp_path):
-    with pytest.raises(BadInput, match=r"synthesize\.mode: .*sets: 20"):
+def test_one_posterior_set_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"synthesize\.mode: .*sets: 5"):
         spec_of(tmp_path, sets=1)
     assert spec_of(tmp_path, sets=2).sets == 2
     assert spec_of(tmp_path, sets=1, mode="shared").sets == 1
@@ -30,22 +35,52 @@ def test_one_noise_aware_set_is_refused(tmp_path):
 
 def test_noise_of_what_a_threshold_kept_is_not_drawn_again(tmp_path):
     kept = {"method": "sba", "privacy": "{epsilon: 1, delta: 1e-6}"}
-    for mode in ("noise-aware", "posterior"):
-        with pytest.raises(BadInput, match=rf"synthesize\.mode: {mode} sets.*sba.*split"):
-            spec_of(tmp_path, "", mode=mode, **kept)
+    with pytest.raises(BadInput, match=r"synthesize\.mode: posterior sets.*sba.*split"):
+        spec_of(tmp_path, "", **kept)
     assert spec_of(tmp_path, "", mode="split", **kept).mode == "split"
 
 
-@pytest.mark.parametrize("method", ["pgm", "gum"])
-def test_shrinking_is_refused_where_it_is_asked_for_and_left_out_where_it_is_not(tmp_path, method):
-    asked = f"{FIXED}reconstruct: {{method: {method}, shrink: true}}\n"
-    with pytest.raises(BadInput, match=r"reconstruct\.shrink: must be false for noise-aware sets"):
-        spec_of(tmp_path, asked)
+def test_noise_aware_is_another_word_for_posterior(tmp_path):
+    for method in ("auto", "fixed", "mst"):
+        text, read = FIXED if method == "fixed" else "", []
+        for mode in ("noise-aware", "posterior"):
+            stated = f"{text}synthesize: {{mode: {mode}}}\n"
+            read.append(write_spec(tmp_path, stated, method=method).document)
+        assert read[0] == read[1]
+        assert read[0]["synthesize"]["mode"] == "posterior"
+    with pytest.raises(BadInput, match="'noise-aware' is not one of split, shared"):
+        spec_of(tmp_path, "", mode="noise-aware", method="modips")
 
-    assert spec_of(tmp_path, asked, mode="split").reconstructor.shrink
-    for stated in ("", ", shrink: false"):
-        text = f"{FIXED}reconstruct: {{method: {method}{stated}}}\n"
-        assert not spec_of(tmp_path, text).reconstructor.shrink
+
+OF_TABLES = ("independent", "fdh", "cipher", "mst", "aim", "mwem-pgm", "privbayes", "steps")
+
+
+@pytest.mark.parametrize("method", OF_TABLES)
+def test_posterior_sets_of_every_preset_that_measures_tables(tmp_path, method):
+    privacy = "{epsilon: 2, delta: 1e-6}"
+    spec = spec_of(tmp_path, "", sets=2, method=method, privacy=privacy)
+    made_by = "auto" if method == "steps" else "gum"
+    assert spec.document["reconstruct"]["method"] == made_by
+    if made_by == "gum":
+        assert spec.reconstructor == Gum(implied=False)
+
+    plan, rng = make_plan(spec), np.random.default_rng(1)
+    domain = plan.spec.schema.domain
+    codes = np.stack([rng.integers(0, size, 1000) for size in domain.sizes]).astype(np.uint16)
+    outcome = carry_out(plan, MemoryCounter(Dataset(domain, codes)))
+
+    assert sorted(outcome.models) == [0, 1, 2]
+    one, other = (sample(plan, outcome.models, number) for number in (1, 2))
+    assert one.rows == pytest.approx(1000, abs=100)
+    assert not np.array_equal(one.codes, other.codes)
+
+
+def test_a_stated_reconstruction_that_makes_no_posterior_sets_is_refused(tmp_path):
+    for method in ("pgm", "independent"):
+        with pytest.raises(BadInput, match=rf"{method} does not make; remove reconstruct\.method"):
+            spec_of(tmp_path, f"{FIXED}reconstruct: {{method: {method}}}\n")
+    with pytest.raises(BadInput, match=r"mwem gives single numbers.*use mode: split"):
+        spec_of(tmp_path, "", method="mwem")
 
 
 @pytest.mark.parametrize("mode", ["seed: 1", "mode: posterior"])
@@ -133,18 +168,17 @@ def test_an_option_that_no_set_of_such_a_file_uses_is_refused(tmp_path, mode):
     assert "reconstruct: there is no key 'shrink' here, and auto has no option" in message
 
 
-@pytest.mark.parametrize("mode", ["split", "noise-aware"])
-def test_other_modes_are_refused(tmp_path, mode):
-    message = refused(tmp_path, f"synthesize: {{sets: 2, mode: {mode}}}\n")
-    assert f"{mode!r} is not a mode of files with `within`; write posterior or shared" in message
+def test_split_sets_are_refused(tmp_path):
+    message = refused(tmp_path, "synthesize: {sets: 2, mode: split}\n")
+    assert "'split' is not a mode of files with `within`; write posterior or shared" in message
 
 
-@pytest.mark.parametrize("mode", ["posterior", "shared"])
+@pytest.mark.parametrize("mode", ["posterior", "noise-aware", "shared"])
 def test_posterior_and_shared_sets_are_planned(tmp_path, mode):
     plan = plan_of(
         tmp_path, f"synthesize: {{sets: 2, mode: {mode}}}\n", schema=WITHIN, method="auto"
     )
-    assert plan.spec.mode == mode
+    assert plan.spec.mode == ("shared" if mode == "shared" else "posterior")
 
 
 def test_a_wanted_table_has_one_level_of_the_areas(tmp_path):
