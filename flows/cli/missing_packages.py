@@ -20,7 +20,6 @@ PIPELINE = frozenset(
         "great_expectations",
         "httpx",
         "matplotlib",
-        "mbi",
         "prefect",
         "prometheus_client",
         "psutil",
@@ -33,7 +32,7 @@ PIPELINE = frozenset(
 )
 """Packages of the extra `pipeline` of pyproject.toml, by the names that are imported."""
 
-BESIDES = frozenset(("jax", "pydantic"))
+BESIDES = frozenset(("pydantic",))
 """Packages that come with those, and are imported by their names too."""
 
 UNIX = frozenset(("fcntl", "resource", "termios"))

@@ -4,25 +4,25 @@ A graphical model is the maximum-entropy distribution with the given tables, so 
 other table from them. However, it needs the joint table of each clique of its junction tree. If
 these have too many cells, GUM changes records until they match the tables.
 
-A release of so few columns that the posterior distribution has a table of each pair gives these
-tables (`of_tables`). Otherwise the noisy tables are shrunk first (`fit`).
+The tables are the centre of their posterior distribution. A release of up to 63 columns gives
+those of every pair (`of_tables`); otherwise they are those that were measured (`fit`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from dp_core.client.released import Released, ReleasedKind, Table, interactions_of, tables_of
+from dp_core.client.released import Released, ReleasedKind, Table
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.gum import Gum
-from dp_core.methods.reconstruction.pgm import EVENED, SMOOTHING, Pgm
+from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.reconstruction.reconstructor import TABLES_AND_INTERACTIONS, Model, piece_rows
+from dp_core.methods.replicates.posterior.posterior_tables import measured_tables
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
 
@@ -33,20 +33,9 @@ _MOST_VISITS = 2**24  # cells times tables; beyond it GUM is faster and as accur
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoReconstruction:
-    """Fit a graphical model (`pgm`) if it is small enough, otherwise use `gum`.
-
-    Attributes:
-        shrink: Option `shrink` of `gum` and `pgm`, for noisy tables.
-        smoothing: As in `pgm`, for noisy tables.
-        cleared: Whether the sampling noise of the draw is removed from the records (`implied` of
-            `gum` and `evened` of `pgm`).
-    """
+    """Fit a graphical model (`pgm`) if it is small enough, otherwise use `gum`."""
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
-
-    shrink: bool = field(default=True, metadata=NO_OPTION)
-    smoothing: float = field(default=SMOOTHING, metadata=NO_OPTION)
-    cleared: bool = field(default=True, metadata=NO_OPTION)
 
     def check(self, domain: Domain) -> None:
         """Accept any domain."""
@@ -68,8 +57,8 @@ class AutoReconstruction:
         zeros: StructuralZeros,
         rng: np.random.Generator,
     ) -> Model:
-        method = self._by(domain, _cliques(released), zeros)
-        return method.fit(domain, released, rows=rows, zeros=zeros, rng=rng)
+        tables, total = measured_tables(domain, released, rows=rows, zeros=zeros, rng=rng)
+        return self.of_tables(domain, tables, rows=total, zeros=zeros)
 
     def of_tables(
         self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
@@ -100,20 +89,13 @@ class AutoReconstruction:
         # GUM stores the tables of all columns first. No clique of a junction tree is in another.
         moved = [(name,) for name in domain.columns]
         by_moves = [table.clique for table in tables[: len(domain)]] == moved
-        method = self._gum() if by_moves else self._pgm()
+        method = Gum() if by_moves else Pgm()
         return method.restore(domain, tables, rows=rows, zeros=zeros, released=released)
-
-    def _gum(self) -> Gum:
-        return Gum(shrink=self.shrink, implied=self.cleared)
-
-    def _pgm(self) -> Pgm:
-        evened = EVENED if self.cleared else 0
-        return Pgm(shrink=self.shrink, smoothing=self.smoothing, evened=evened)
 
     def _by(self, domain: Domain, cliques: Sequence[Clique], zeros: StructuralZeros) -> Gum | Pgm:
         """Return the method to use for tables of these columns; counts do not influence it."""
         if all(len(clique) < 2 for clique in cliques):  # there is nothing to be implied
-            return self._gum()
+            return Gum()
         every = {frozenset(clique) for clique in [*cliques, *zeros.cliques]}
         cells = JunctionTree.of(domain, [*cliques, *zeros.cliques]).cells
         # In a forest the cliques of the junction tree are the tables, so each is visited once.
@@ -122,14 +104,8 @@ class AutoReconstruction:
             visits = cells
         # Members of a household are drawn from tables of pairs, not from their joint distribution.
         if domain.linked is None and cells <= MOST_CELLS and visits <= _MOST_VISITS:
-            return self._pgm()
-        return self._gum()
-
-
-def _cliques(released: Sequence[Released]) -> list[Clique]:
-    """Return the cliques that were measured."""
-    interactions = [item.of.clique for item in interactions_of(released)]
-    return [*(table.clique for table in tables_of(released)), *interactions]
+            return Pgm()
+        return Gum()
 
 
 METHOD = AutoReconstruction

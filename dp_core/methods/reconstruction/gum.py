@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.client.released import Released, ReleasedKind, Table, interactions_of, tables_of
+from dp_core.client.released import Released, ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.option_ranges import NO_OPTION, check_ranges
@@ -28,7 +28,6 @@ from dp_core.methods.reconstruction.estimates.implied_pairs import (
     unmeasured,
 )
 from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin, possible_joint
-from dp_core.methods.reconstruction.estimates.shrinkage import shrunk
 from dp_core.methods.reconstruction.reconstructor import (
     TABLES_AND_INTERACTIONS,
     FittedTables,
@@ -36,6 +35,7 @@ from dp_core.methods.reconstruction.reconstructor import (
 )
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.methods.reconstruction.sampling.series import Owed
+from dp_core.methods.replicates.posterior.posterior_tables import measured_tables
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
 
@@ -235,9 +235,8 @@ class Gum:
         rounds: Largest number of times every table is visited.
         sweeps: Largest number of final visits of every record that change single values; 0 for
             none, as in the paper. They end after one that gains little.
-        shrink: Whether noisy tables are shrunk towards the estimates from smaller tables, by an
-            amount that depends on the noise; otherwise negative cells are set to zero, as in the
-            paper.
+        shrink: Whether the tables are the centre of their posterior distribution; otherwise they
+            are the noisy ones, with negative cells set to zero, as in the paper.
         implied: Whether the final visits also adjust pairs of columns that no table contains:
             their dependence in the records is shrunk as far as sampling noise explains it. It has
             no effect in files with so many values and pairs that the visits would not end, such as
@@ -274,20 +273,13 @@ class Gum:
         *,
         rows: int | None,
         zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
+        rng: np.random.Generator,
     ) -> GumModel:
-        measurements, interactions = tables_of(released), interactions_of(released)
-        known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
-        if self.shrink or interactions:
-            tables, total = shrunk(
-                domain,
-                measurements,
-                rows=rows,
-                zeros=known,
-                interactions=interactions,
-                believe=not self.shrink,
-            )
+        if self.shrink:
+            tables, total = measured_tables(domain, released, rows=rows, zeros=zeros, rng=rng)
             return GumModel(domain, tables, total, zeros, self)
+        measurements = tables_of(released)
+        known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         tables, total = consistent(
             domain, measurements, rows=rows, zeros=known, rounds=_CONSISTENCY_ROUNDS
         )

@@ -11,31 +11,22 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.client.interactions import cell_variance
-from dp_core.client.released import (
-    Measurement,
-    Released,
-    ReleasedKind,
-    Table,
-    interactions_of,
-    tables_of,
-)
+from dp_core.client.released import Released, ReleasedKind, Table, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.reconstruction.estimates.implied_pairs import unmeasured
 from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS
 from dp_core.methods.reconstruction.graphical.answers import Answers
 from dp_core.methods.reconstruction.graphical.junction_fit import Target, fit_tree
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree, within
-from dp_core.methods.reconstruction.graphical.targets import targets
+from dp_core.methods.reconstruction.graphical.targets import SMOOTHING, targets
 from dp_core.methods.reconstruction.reconstructor import (
     TABLES_AND_INTERACTIONS,
     FittedTables,
@@ -44,20 +35,17 @@ from dp_core.methods.reconstruction.reconstructor import (
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.methods.reconstruction.sampling.series import Owed
+from dp_core.methods.replicates.posterior.posterior_tables import measured_tables
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
 
 _LOG = logging.getLogger(__name__)
-SMOOTHING = 0.3
-"""Strength of the model's own penalty without `shrink`. Near 0 the fit approaches the least-squares
-fit of the paper and takes more sweeps."""
 EVENED = 3
 """Largest number of final visits of every drawn record; a fourth one gains little."""
 SWEEPS = 50
 """Largest number of passes over the junction tree."""
 TOLERANCE = 1e-4
 """Fitting ends after a pass that changes a smaller part of all records; noise is larger."""
-_MBI_ROUNDS = 40
 _MOST_EVENED = 100  # columns; with more, computing all pairs takes longer than the draw
 # Parts of the drawing after each step, for the progress. `_DRAWN` and `_COMPARED` are parts of what
 # follows `_TABLES_MADE`.
@@ -196,11 +184,8 @@ class Pgm:
     already, they are used only through the margins that they share with tables that fit.
 
     Attributes:
-        shrink: Whether noisy tables are shrunk before the fit towards the estimates from smaller
-            tables, by an amount that depends on the noise; otherwise the model's own penalty
-            (`smoothing`) does so.
-        engine: `native`, or `mbi`, the authors' package. `mbi` compiles its code anew for every
-            structure and fits the noisy tables as they are, with 40 rounds per sweep.
+        shrink: Whether the model is fitted to the centre of the tables' posterior distribution;
+            otherwise to the noisy tables, with the model's own penalty (`smoothing`).
         smoothing: Without `shrink`, strength of the penalty.
         evened: Largest number of final visits of every drawn record that remove the sampling
             noise of the draw from all pairs of columns; 0 for none. A large set that is drawn in
@@ -212,7 +197,6 @@ class Pgm:
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
 
     shrink: bool = True
-    engine: Literal["native", "mbi"] = "native"
     smoothing: float = field(default=SMOOTHING, metadata=NO_OPTION)
     evened: int = field(default=EVENED, metadata=NO_OPTION)
 
@@ -249,36 +233,18 @@ class Pgm:
         *,
         rows: int | None,
         zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
+        rng: np.random.Generator,
     ) -> GraphicalModel:
         self.check(domain)
-        measurements = tables_of(released)
+        if self.shrink:
+            tables, total = measured_tables(domain, released, rows=rows, zeros=zeros, rng=rng)
+            return self.of_tables(domain, tables, rows=total, zeros=zeros)
         known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         wanted, total = targets(
-            domain,
-            measurements,
-            rows=rows,
-            zeros=known,
-            shrink=self.shrink,
-            smoothing=self.smoothing,
-            interactions=interactions_of(released),
+            domain, tables_of(released), rows=rows, zeros=known, smoothing=self.smoothing
         )
-        tree = self._tree(domain, wanted, zeros)
-        if self.engine == "mbi":
-            from dp_core.methods.reconstruction.graphical.mbi_engine import mbi_tables
-
-            for_mbi = [*measurements, *_as_tables(wanted, released)]
-
-            tables = mbi_tables(
-                tree,
-                [each for each in for_mbi if tree.holder(each.clique) is not None],
-                total=total,
-                zeros=known,
-                rounds=_MBI_ROUNDS * SWEEPS,
-            )
-        else:
-            tables = _fitted(tree, wanted, total, known)
-        return GraphicalModel(domain, tables, total, zeros, self.evened)
+        fitted = _fitted(self._tree(domain, wanted, zeros), wanted, total, known)
+        return GraphicalModel(domain, fitted, total, zeros, self.evened)
 
     def of_tables(
         self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
@@ -339,29 +305,6 @@ def _fitted(
     return fit_tree(
         tree, placed, total=float(total), zeros=zeros, sweeps=SWEEPS, tolerance=TOLERANCE
     ).tables
-
-
-def _as_tables(wanted: Sequence[Target], released: Sequence[Released]) -> list[Measurement]:
-    """Return interactions as tables, for a package that accepts tables only."""
-    found = []
-    for item in interactions_of(released):
-        assert isinstance(item.of, Interaction)
-        columns = set(item.of.clique)
-        target = next(each for each in wanted if set(each.domain.columns) == columns)
-        values = np.rint(target.values).astype(np.int64)
-        scale = cell_variance(item.of, item.variance) ** 0.5
-        found.append(
-            Measurement(
-                target.domain,
-                values,
-                noise="gaussian",
-                scale=scale,
-                stage=item.stage,
-                replicate=item.replicate,
-                grant=item.grant,
-            )
-        )
-    return found
 
 
 def within_rules(

@@ -111,7 +111,7 @@ TABLES: frozenset[ReleasedKind] = frozenset({"tables"})
 """Kinds of results that most reconstructions use."""
 
 TABLES_AND_INTERACTIONS: frozenset[ReleasedKind] = frozenset({"tables", "interactions"})
-"""Kinds that reconstructions use if they shrink tables towards smaller ones."""
+"""Kinds that reconstructions use if they estimate tables from all that was measured."""
 
 
 class Reconstructor(Protocol):

@@ -16,7 +16,7 @@ from dp_core.methods import registry
 from dp_core.methods.parametric.drawn_records import Modelling, measuring
 from dp_core.methods.reconstruction.auto import AutoReconstruction
 from dp_core.methods.reconstruction.gum import Gum
-from dp_core.methods.reconstruction.reconstructor import Reconstructor
+from dp_core.methods.reconstruction.reconstructor import TABLES, Reconstructor
 from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS, SETS
 from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.methods.selection.selector import Selector
@@ -196,7 +196,9 @@ def check_pair(
     Raises:
         BadInput: naming the reconstructions that can.
     """
-    left = selector.gives - reconstructor.takes
+    shrinks = getattr(reconstructor, "shrink", True)
+    # Interactions tell nothing by themselves about the cells of a table.
+    left = selector.gives - (reconstructor.takes if shrinks else reconstructor.takes & TABLES)
     if not left:
         return
     fitting = [
@@ -204,10 +206,14 @@ def check_pair(
         for name in registry.available("reconstruction")
         if selector.gives <= registry.find("reconstruction", name).takes
     ]
-    advice = f" use reconstruct: {{method: {' or '.join(fitting)}}}." if fitting else ""
+    advice = "; choose another selection."
+    if fitting:
+        advice = f"; use reconstruct: {{method: {' or '.join(fitting)}}}."
+    if not shrinks:
+        advice = " without shrinkage; remove shrink: false."
     raise BadInput(
         f"{selector_name} gives {' and '.join(_GIVEN[kind] for kind in sorted(left))}, which"
-        f" {reconstructor_name} cannot use;{advice or ' choose another selection.'}"
+        f" {reconstructor_name} cannot use{advice}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Shrinkage of noisy residuals: of cells, of tables of two columns, and of single numbers.
+"""Shrinkage of noisy residuals of cells.
 
 A residual is a noisy count minus its prediction from other results. Residuals of cells with large
 expected counts are shrunk little, others strongly. The amount is estimated from the residuals
@@ -9,7 +9,6 @@ Stephens, Biostatistics 2017). Public side of the wall.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,30 +16,7 @@ from numpy.typing import NDArray
 
 _WIDTHS = np.array([0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0])
 _POWER = 0.75  # a cell of expected count E differs from it by about _WIDTHS * E ** _POWER
-_LOW_RANK_SHARE = 0.3  # weight of the low-rank estimate of two columns beside the cellwise one
-_SMALLEST = 0.5  # records; cells below it narrow the prior of a table's one number no further
 _MIXTURE_ROUNDS = 40
-
-
-def shrink_table(
-    residual: NDArray[np.float64],
-    variance: float,
-    free: float,
-    expected: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return a table's shrunk residual, cell by cell and, for two columns, also by low rank.
-
-    Args:
-        residual: Noisy table minus the expected one, projected orthogonally to the smaller tables.
-        variance: Noise variance of a cell before this projection, in records squared.
-        free: Part of the noise variance that remains in the residual.
-        expected: Expected counts from smaller tables, same shape, nonnegative.
-    """
-    found = shrink_residual(residual, variance * free, expected)
-    if residual.ndim == 2 and min(residual.shape) > 2:
-        share = _LOW_RANK_SHARE
-        found = (1 - share) * found + share * low_rank(residual, variance)
-    return found
 
 
 def shrink_residual(
@@ -133,53 +109,6 @@ def believed(
     without = evidence(residual, variance, expected)
     gain = (evidence(residual - common, variance, expected) - without) * free
     return np.asarray(common / (1 + math.exp(min(-gain, 500.0))))
-
-
-def shrink_numbers(
-    residuals: Sequence[NDArray[np.float64]],
-    variances: Sequence[float],
-    expected: Sequence[NDArray[np.float64]],
-) -> list[NDArray[np.float64]]:
-    """Return the shrunk residuals of tables with one degree of freedom, under one common prior.
-
-    A single table of 2 x 2 cells cannot determine a prior, but many together can.
-
-    Args:
-        residuals: Residual of each table, equal in all cells except for the sign.
-        variances: Noise variance of the cells of each table, records squared.
-        expected: Expected counts of each table from smaller tables.
-    """
-    sizes = [float(np.abs(each).max()) for each in residuals]
-    # The number is the same in all cells, so its prior is as narrow as that of the smallest cells.
-    width = [float((np.maximum(e, _SMALLEST) ** (-2 * _POWER)).sum()) for e in expected]
-    found = shrink_residual(
-        np.array(sizes), np.array(variances), np.array(width) ** (-0.5 / _POWER)
-    )
-    return [
-        each * (size / largest) if largest else each
-        for each, size, largest in zip(residuals, found, sizes, strict=True)
-    ]
-
-
-def low_rank(residual: NDArray[np.float64], variance: float) -> NDArray[np.float64]:
-    """Return the low-rank part of a table of two columns that exceeds the noise.
-
-    Dependence between two columns is mostly of low rank (one scale against another), while noise is
-    spread over all ranks. Singular values are shrunk optimally for squared error: those below
-    `sqrt(variance) * (sqrt(p) + sqrt(q))` are treated as noise (Gavish and Donoho, IEEE Trans. Inf.
-    Theory 2017, equation 7).
-
-    Args:
-        residual: Noisy counts minus the expected ones; rows and columns sum to 0.
-        variance: Noise variance of each cell, in records squared.
-    """
-    left, values, right = np.linalg.svd(residual, full_matrices=False)
-    p, q = residual.shape[0] - 1, residual.shape[1] - 1
-    relative = np.square(values) / variance
-    inner = np.square(relative - p - q) - 4 * p * q
-    kept = relative > (math.sqrt(p) + math.sqrt(q)) ** 2
-    shrunken = np.sqrt(np.maximum(inner, 0.0) / np.maximum(relative, 1e-300) * variance) * kept
-    return np.asarray((left * shrunken) @ right)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -25,18 +24,6 @@ def beyond(table: NDArray[np.float64]) -> NDArray[np.float64]:
 def interaction_part(domain: Domain) -> float:
     """Return the proportion of a table's noise variance that is in its interaction."""
     return math.prod(1 - 1 / size for size in domain.sizes)
-
-
-def free_part(domain: Domain, inside: Sequence[Clique]) -> float:
-    """Return the proportion of a table's noise variance orthogonal to the margins `inside`."""
-    if len(domain) > 12:
-        return 1.0
-    free = 0
-    for size in range(len(domain) + 1):
-        for subset in itertools.combinations(domain.columns, size):
-            if not any(set(subset) <= set(clique) for clique in inside):
-                free += math.prod(levels - 1 for levels in domain.project(subset).sizes)
-    return free / domain.size()
 
 
 def interactions_by_clique(

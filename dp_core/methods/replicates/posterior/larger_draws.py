@@ -27,7 +27,7 @@ from dp_core.methods.replicates.posterior.truncation import (
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
-MOST_CELLS = 1 << 16
+MOST_CELLS = 1 << 20
 """Largest number of cells of a table that is drawn; a larger table follows from its pairs."""
 _RAKING_ROUNDS = 30
 

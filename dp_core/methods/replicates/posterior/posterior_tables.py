@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dp_core.client.released import Released, Table
+from dp_core.client.released import Released, Table, kind_of
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.prior import PublicPrior
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
@@ -119,6 +119,7 @@ class PosteriorTables:
         sums: Mapping[Clique, KnownSums] | None = None,
         counts: Mapping[str, Floats] | None = None,
         public: PublicPrior | None = None,
+        unmeasured: bool = True,
         rng: np.random.Generator,
     ) -> PosteriorTables:
         """Return the posterior given everything that was measured.
@@ -141,6 +142,7 @@ class PosteriorTables:
                 every draw. None (the default) without any.
             public: Public records that predict the dependence of pairs; None (the default) if there
                 are none.
+            unmeasured: Whether pairs that were not measured have a table, too; they do by default.
             rng: Generator; same state, same draws.
         """
         if sets < 2:
@@ -183,7 +185,7 @@ class PosteriorTables:
                     rng=rng,
                 )
         known_pairs = [*_observed_pairs(domain, pooled), *(pair for pair in told if len(pair) == 2)]
-        every = drawn_pairs(domain, known_pairs)
+        every = drawn_pairs(domain, known_pairs, unmeasured=unmeasured)
         cliques = tuple(pair for pair in every if lower_of(nested, pair) is None)
         expected = {
             clique: without_dependence(
@@ -455,7 +457,41 @@ def _known_scores(pooled: Pooled, scores: Mapping[str, Floats]) -> dict[str, Flo
     return found
 
 
-def drawn_pairs(domain: Domain, measured: Sequence[Clique]) -> tuple[Clique, ...]:
+def measured_tables(
+    domain: Domain,
+    released: Sequence[Released],
+    *,
+    rows: int | None,
+    zeros: StructuralZeros,
+    rng: np.random.Generator,
+) -> tuple[tuple[Table, ...], int]:
+    """Return the central tables of all columns, of the measured cliques and of pairs within these.
+
+    Args:
+        domain: All columns.
+        released: Noisy tables and interactions of one measurement, at least one table.
+        rows: Number of records if it is public, otherwise None.
+        zeros: Impossible cells; they are 0 in the results.
+        rng: Generator; same state, same tables.
+
+    Returns:
+        Nonnegative tables that nearly agree: those of all columns in the domain's order, then those
+        of larger cliques, except of more than `larger_draws.MOST_CELLS` cells; and the number of
+        records, which every table sums to.
+    """
+    told = [item for item in released if kind_of(item) in ("tables", "interactions")]
+    found = PosteriorTables.of(
+        domain, told, sets=2, rows=rows, zeros=zeros, unmeasured=False, rng=rng
+    )
+    total = round(found.total)
+    return tuple(
+        Table(each.domain, each.values * (total / found.total)) for each in found.central_tables()
+    ), total
+
+
+def drawn_pairs(
+    domain: Domain, measured: Sequence[Clique], *, unmeasured: bool = True
+) -> tuple[Clique, ...]:
     """Return the pairs to draw: the measured ones, and others from the smallest up to the limits.
 
     Pairs of small areas are drawn if one of them was measured, or if they have few cells. Otherwise
@@ -464,13 +500,15 @@ def drawn_pairs(domain: Domain, measured: Sequence[Clique]) -> tuple[Clique, ...
     Args:
         domain: All columns.
         measured: Measured pairs, and possibly other cliques, which are ignored.
+        unmeasured: Whether to draw other pairs at all; True by default.
     """
     every = [pair for pair in cliques_of(domain, 2) if is_drawn(domain, pair, measured)]
     given = [pair for pair in measured if len(pair) == 2]
     kept: set[Clique] = {*with_pairs_above(domain.nested, given, domain.columns)}
     room = MOST_CELLS - sum(domain.size(pair) for pair in kept)
     # Of pairs of equal size the first in the domain, in every process: sets have no order.
-    for pair in sorted((pair for pair in every if pair not in kept), key=domain.size):
+    others = [pair for pair in every if pair not in kept] if unmeasured else []
+    for pair in sorted(others, key=domain.size):
         room -= domain.size(pair)
         if room < 0 or len(kept) >= MOST_PAIRS:
             break

@@ -111,15 +111,7 @@ class RoundModel:
         from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree, adjacency
         from dp_core.methods.reconstruction.graphical.targets import targets
 
-        wanted, total = targets(
-            self._domain,
-            measurements,
-            rows=self._rows,
-            zeros=self._zeros,
-            shrink=True,
-            smoothing=0.3,
-            together=False,
-        )
+        wanted, total = targets(self._domain, measurements, rows=self._rows, zeros=self._zeros)
         cliques = [target.domain.columns for target in wanted]
         self._adjacent = adjacency(self._domain, cliques)
         fit = fit_tree(

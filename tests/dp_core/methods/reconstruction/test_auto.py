@@ -89,10 +89,7 @@ def test_a_model_is_restored_by_the_method_that_made_it(domain, kind):
     np.testing.assert_array_equal(*drawn)
 
 
-def test_its_options_are_those_of_the_methods(monkeypatch):
-    model = fitted(LARGE, tables_of(LARGE, itertools.combinations("abcde", 2)),
-                   AutoReconstruction(shrink=False))  # fmt: skip
-    assert not model.options.shrink
+def test_a_graph_with_too_many_cells_is_moved_records(monkeypatch):
     monkeypatch.setattr(auto, "MOST_CELLS", 5)
     assert isinstance(fitted(SMALL, tables_of(SMALL, [("a", "b")])), GumModel)
 
@@ -119,9 +116,10 @@ def test_what_was_measured_beyond_its_margins_counts_among_what_the_model_has_to
 
 def test_a_graph_that_many_tables_would_be_fitted_to_for_long_is_moved_records(monkeypatch):
     pairs = list(itertools.combinations("abcde", 2))
-    monkeypatch.setattr(auto, "_MOST_VISITS", 96 * len(pairs))
+    tables = len(pairs) + 5  # and those of the columns
+    monkeypatch.setattr(auto, "_MOST_VISITS", 96 * tables)
     assert isinstance(fitted(SMALL, tables_of(SMALL, pairs)), GraphicalModel)
-    monkeypatch.setattr(auto, "_MOST_VISITS", 96 * len(pairs) - 1)
+    monkeypatch.setattr(auto, "_MOST_VISITS", 96 * tables - 1)
     assert isinstance(fitted(SMALL, tables_of(SMALL, pairs)), GumModel)
 
 
@@ -132,11 +130,3 @@ def test_a_forest_is_a_graph_however_many_tables_it_has(monkeypatch):
     assert isinstance(fitted(SMALL, tables_of(SMALL, forest)), GraphicalModel)
     monkeypatch.setattr(auto, "_MOST_VISITS", cells - 1)
     assert isinstance(fitted(SMALL, tables_of(SMALL, forest)), GumModel)
-
-
-@pytest.mark.parametrize("cleared", [True, False])
-def test_whether_records_are_cleared_of_chance_is_said_to_either_method(cleared):
-    method = AutoReconstruction(cleared=cleared)
-    pairs = list(itertools.combinations("abcde", 2))
-    assert fitted(LARGE, tables_of(LARGE, pairs), method).options.implied is cleared
-    assert (fitted(SMALL, tables_of(SMALL, pairs), method).evened > 0) is cleared

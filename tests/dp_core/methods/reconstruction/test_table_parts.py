@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,6 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods.reconstruction.estimates.table_parts import (
     beyond,
-    free_part,
     interaction_part,
     interactions_by_clique,
 )
@@ -43,12 +40,8 @@ def test_interactions_of_the_same_columns_are_averaged_by_inverse_variance():
     assert variance == pytest.approx(0.9)
 
 
-def test_the_parts_of_the_noise_are_ranks_of_projections():
+def test_the_part_of_the_noise_in_the_interaction_is_the_rank_of_its_projection():
     cells = DOMAIN.size()
     eye = np.eye(cells).reshape(cells, *DOMAIN.sizes)
     own = sum(beyond(each).ravel()[index] for index, each in enumerate(eye))
     assert interaction_part(DOMAIN) == pytest.approx(own / cells)
-    pairs = list(itertools.combinations(DOMAIN.columns, 2))
-    assert free_part(DOMAIN, pairs) == pytest.approx(interaction_part(DOMAIN))
-    assert free_part(DOMAIN, [("a", "b"), ("c",)]) == pytest.approx((24 - 6 - 3) / 24)
-    assert free_part(DOMAIN, []) == 1

@@ -94,9 +94,16 @@ def test_an_option_without_effect_on_posterior_sets_is_refused(tmp_path, stated,
     text = f"reconstruct: {{{stated}}}\nsynthesize: {{{mode}}}\n"
     option = stated.split(", ")[-1].split(":")[0]
     with pytest.raises(BadInput, match=rf"reconstruct\.{option}: has no effect on posterior sets"):
-        write_spec(tmp_path, text, method="auto")
+        write_spec(tmp_path, text, method="privsyn")
 
-    assert write_spec(tmp_path, text.replace(mode, "mode: shared"), method="auto").sets == 1
+    assert write_spec(tmp_path, text.replace(mode, "mode: shared"), method="privsyn").sets == 1
+
+
+@pytest.mark.parametrize("method", ["gum", "pgm"])
+def test_interactions_need_shrinkage(tmp_path, method):
+    text = f"reconstruct: {{method: {method}, shrink: false}}\nsynthesize: {{mode: shared}}\n"
+    with pytest.raises(BadInput, match=f"interactions.*{method} cannot use without .* remove shr"):
+        write_spec(tmp_path, text, method="auto")
 
 
 def test_options_of_drawing_records_hold_for_posterior_sets(tmp_path):
