@@ -71,6 +71,9 @@ MOST_PAIRS = 2000
 """Largest number of drawn pairs (all pairs of 63 columns). Measured pairs are always drawn, then
 the smallest others within both limits. The remaining pairs follow from the records."""
 
+# Matrices are small: more threads only wait for each other. Sets may be drawn in parallel.
+_ONE_THREAD = threadpool_limits.wrap(limits=1, user_api="blas")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PosteriorTables:
@@ -105,6 +108,7 @@ class PosteriorTables:
     seed: int
 
     @classmethod
+    @_ONE_THREAD
     def of(
         cls,
         domain: Domain,
@@ -222,7 +226,7 @@ class PosteriorTables:
                 dependence=(asked[clique], dependence_stddev) if clique in asked else None,
                 sums=told.get(clique),
             )
-        pairs = with_path_predictions(domain, pairs)
+        pairs = with_path_predictions(domain, pairs, expected)
         if public is not None:
             middles = {name: each.middle for name, each in columns.items()}
             possible = {clique: ~zeros.mask(domain.project(clique)) for clique in pairs}
@@ -252,8 +256,7 @@ class PosteriorTables:
             larger=LargerDraws.of(domain, pooled, zeros),
             seed=int(rng.integers(1 << 62)),
         )
-        with threadpool_limits(limits=1, user_api="blas"):
-            return found.with_areas(pooled, every, coded, asked, dependence_stddev)
+        return found.with_areas(pooled, every, coded, asked, dependence_stddev)
 
     def with_areas(
         self,
@@ -387,6 +390,7 @@ class PosteriorTables:
             scores=(self.scores.get(a), self.scores.get(b)),
         )
 
+    @_ONE_THREAD
     def central_tables(self) -> tuple[Table, ...]:
         """Return the most accurate tables, of the same cliques as `draw` does.
 
@@ -394,8 +398,7 @@ class PosteriorTables:
         """
         ones = {name: each.middle for name, each in self.columns.items()}
         found: dict[Clique, Floats] = {(name,): ones[name] for name in self.domain.columns}
-        with threadpool_limits(limits=1, user_api="blas"):
-            found |= self.middles or self._middles(ones)
+        found |= self.middles or self._middles(ones)
         found |= self.larger.middle(found)
         return tuple(Table(self.domain.project(clique), values) for clique, values in found.items())
 
@@ -406,6 +409,7 @@ class PosteriorTables:
             found[clique] = self._table(clique, posterior, None, ones, found)
         return found
 
+    @_ONE_THREAD
     def draw(self, number: int) -> tuple[Table, ...]:
         """Return the tables of a set: of all columns, of the pairs, and of larger cliques.
 
@@ -414,11 +418,6 @@ class PosteriorTables:
         Args:
             number: Number of the set, from 1.
         """
-        # Sets may be drawn in parallel, and small matrices gain nothing from more threads.
-        with threadpool_limits(limits=1, user_api="blas"):
-            return self._draw(number)
-
-    def _draw(self, number: int) -> tuple[Table, ...]:
         sets, at = len(self.totals), number - 1
         if not 1 <= number <= sets:
             raise ValueError(f"There is no set {number}: sets are numbered from 1 to {sets}.")

@@ -42,6 +42,9 @@ def chain_tables(seed=4):
     return found
 
 
+INDEPENDENT = {(a, b): np.outer(chain_tables()[a,], chain_tables()[b,]) / TOTAL for a, b in PAIRS}
+
+
 def known(tables, measured):
     """Return all pairs of the chain, of which some were measured with hardly any noise."""
     columns = {
@@ -75,7 +78,8 @@ def test_the_links_of_a_chain_predict_every_other_pair_exactly():
     tables = chain_tables()
     pairs = known(tables, LINKS)
     found = {
-        name: pairs[name].table(told.mean) for name, told in path_predictions(CHAIN, pairs).items()
+        name: pairs[name].table(told.mean)
+        for name, told in path_predictions(CHAIN, pairs, INDEPENDENT).items()
     }
     assert {*found} == {*PAIRS} - {*LINKS}
     for clique, predicted in found.items():
@@ -85,10 +89,10 @@ def test_the_links_of_a_chain_predict_every_other_pair_exactly():
 def test_a_pair_is_predicted_without_its_own_measurement():
     tables = chain_tables()
     pairs = known(tables, PAIRS)
-    before = path_predictions(CHAIN, pairs)
+    before = path_predictions(CHAIN, pairs, INDEPENDENT)
     assert {*before} == {*PAIRS} - {*LINKS}
     other = {**pairs, ("a", "d"): Pair(pairs["a", "d"].one, pairs["a", "d"].other, TOTAL)}
-    after = path_predictions(CHAIN, other)["a", "d"].mean
+    after = path_predictions(CHAIN, other, INDEPENDENT)["a", "d"].mean
     assert after == pytest.approx(before["a", "d"].mean, abs=1.0)
 
 
@@ -98,23 +102,34 @@ def test_paths_follow_the_noisy_dependences_if_every_measured_pair_has_one():
     pairs = known(tables, PAIRS)
     # Its table looks more dependent than those of the links, as noise can make it.
     pairs[loud] = replace(pairs[loud], observed=8.0 * dependence_of(tables, loud))
-    assert loud not in path_predictions(CHAIN, pairs)
+    assert loud not in path_predictions(CHAIN, pairs, INDEPENDENT)
     looks = {pair: float(np.abs(dependence_of(tables, pair)).sum()) for pair in PAIRS}
     told = {pair: replace(each, dependence=(looks[pair], 10.0)) for pair, each in pairs.items()}
-    found = told[loud].table(path_predictions(CHAIN, told)[loud].mean)
+    found = told[loud].table(path_predictions(CHAIN, told, INDEPENDENT)[loud].mean)
     assert found == pytest.approx(dependence_of(tables, loud), abs=2.0)
+
+
+def test_no_predicted_count_is_negative_however_noisy_the_links_are():
+    rng, tables = np.random.default_rng(2), chain_tables()
+    pairs = known(tables, LINKS)
+    for link in LINKS:
+        pair = pairs[link]
+        noise = pair.table(pair.coordinates(rng.normal(0, 3e4, INDEPENDENT[link].shape)))
+        pairs[link] = replace(pair, observed=pair.observed + noise, variance=9e8)
+    for clique, told in path_predictions(CHAIN, pairs, INDEPENDENT).items():
+        assert (INDEPENDENT[clique] + pairs[clique].table(told.mean) > -1.0).all(), clique
 
 
 def test_columns_that_no_path_joins_have_no_prediction():
     measured = (("a", "b"), ("b", "c"), ("d", "e"), ("e", "f"))
-    found = path_predictions(CHAIN, known(chain_tables(), measured))
+    found = path_predictions(CHAIN, known(chain_tables(), measured), INDEPENDENT)
     assert {*found} == {("a", "c"), ("d", "f")}
 
 
 def test_one_measured_pair_predicts_nothing_and_changes_nothing():
     pairs = known(chain_tables(), LINKS[:1])
-    assert path_predictions(CHAIN, pairs) == {}
-    assert with_path_predictions(CHAIN, pairs) == pairs
+    assert path_predictions(CHAIN, pairs, INDEPENDENT) == {}
+    assert with_path_predictions(CHAIN, pairs, INDEPENDENT) == pairs
 
 
 def test_without_noise_an_unmeasured_pair_of_a_chain_is_what_the_others_imply():
