@@ -157,7 +157,7 @@ def test_every_cell_runs_while_an_event_loop_is_running(tmp_path: Path):
     assert "FEMALE" in printed("wrong = survey.assign")
     assert "gender x race" in printed("trial.plan")
     assert "in-memory.json" in printed("trial.save")
-    assert "yrbss-demo is released: 5 sets" in printed("made = run(")
+    assert "yrbss-demo is released: the best set and 5 sets" in printed("made = run(")
     assert "Publish the bundle" in printed("made = run(")
     assert printed('out=folder / "second"').startswith("2 ")
     assert printed("bundle.verify()") == "True"
