@@ -142,6 +142,7 @@ def test_nothing_is_heard_or_told_of_the_comparison(project, monkeypatch, capfd)
         "fits",
         "best",
         "rules",
+        "relations",
         "checks",
         "expectations_not_met",
     }

@@ -23,6 +23,7 @@ import numpy as np
 from dp_core.accounts.requested import words_of
 from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_in_words
 from dp_core.bundle.published import Published
+from dp_core.bundle.quality.carried_relations import carried_relations
 from dp_core.bundle.quality.relations import pool_release, relations
 from dp_core.bundle.quality.table_fit import check_fit, comparable, totals_distances
 from dp_core.bundle.report.area_map import area_maps
@@ -157,6 +158,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         rule=rule,
         combine=WORDING[rule],
         off=OFF.get(origin_of(published.plan)),
+        carried=carried_relations(published.released, schema, pooled).in_words,
         relations=relations(published.released, published.schema, mode=published.mode),
         size_factor=size_factor(published),
         spending=_spending(published),
