@@ -78,7 +78,7 @@ COVERAGE: Mapping[Rule, tuple[float, float]] = {
     "shared": (0.687, 0.946),
 }
 """Smallest and largest measured coverage of 95 % intervals from sets, over the designs of
-docs/accuracy.md: posterior without a warning; the others from 20 sets, with `split` from 5."""
+docs/accuracy.md: posterior without a warning, `shared` from 20 sets, `split` from 5."""
 WARNED_COVERAGE: Mapping[Rule, tuple[float, float]] = {"posterior": (0.759, 0.977)}
 """The same for coefficients that `infer` warns of, where it was measured."""
 

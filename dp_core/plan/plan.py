@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -266,6 +267,8 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     memory = None
     if spec.schema.rows_about is not None and spec.sets:
         cliques = [table.clique for table in tables]
+        larger = [clique for clique in cliques if len(clique) > 2]
+        cliques += {pair for clique in larger for pair in itertools.combinations(clique, 2)}
         rows = spec.rows or spec.schema.rows_about
         if spec.uses_posterior_tables:
             cliques += drawn_pairs(domain, cliques)

@@ -232,7 +232,9 @@ def origin_of(plan: Mapping[str, Any]) -> Origin:
 def _pulls(options: Mapping[str, Any]) -> bool:
     """Whether the options of a reconstruction pull its model towards a uniform table."""
     method = registry.find("reconstruction", options["method"])
-    unpulled = getattr(method, "unpulled", {})
+    unpulled = getattr(method, "unpulled", None)
+    if not unpulled:
+        return False
     without = plain(plain_options(method(**unpulled)))
     return any(options.get(name) != without[name] for name in unpulled)
 

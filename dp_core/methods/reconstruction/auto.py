@@ -4,8 +4,8 @@ A graphical model is the maximum-entropy distribution with the given tables, so 
 other table from them. However, it needs the joint table of each clique of its junction tree. If
 these have too many cells, GUM changes records until they match the tables.
 
-The tables are the centre of their posterior distribution. A release of up to 63 columns gives
-those of every pair (`of_tables`); otherwise they are those that were measured (`fit`).
+The tables are the centre of their posterior distribution: of every pair (`of_tables`) in a release
+of up to 63 columns, except in mode `split`; otherwise of what was measured (`fit`).
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ from dp_core.methods.reconstruction.reconstructor import (
 )
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.methods.reconstruction.sampling.series import Owed
+from dp_core.methods.replicates.posterior.larger_draws import working_memory
 from dp_core.methods.replicates.posterior.posterior_tables import measured_tables
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
@@ -235,8 +236,8 @@ class Gum:
         rounds: Largest number of times every table is visited.
         sweeps: Largest number of final visits of every record that change single values; 0 for
             none, as in the paper. They end after one that gains little.
-        shrink: Whether the tables are the centre of their posterior distribution; otherwise they
-            are the noisy ones, with negative cells set to zero, as in the paper.
+        shrink: Whether to use the centre of the tables' posterior distribution; otherwise the noisy
+            tables, with negative cells set to zero, as in the paper.
         implied: Whether the final visits also adjust pairs of columns that no table contains:
             their dependence in the records is shrunk as far as sampling noise explains it. It has
             no effect in files with so many values and pairs that the visits would not end, such as
@@ -260,11 +261,11 @@ class Gum:
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         cells = sum(domain.size(clique) for clique in cliques)
-        # Records and their copy while values are changed; working arrays of a visit; tables with
-        # the mixture of the largest ones; a table of a rule's columns.
+        # Records and their copy while values are changed; working arrays of a visit; tables; the
+        # estimation of the largest one; a table of a rule's columns.
         rule = 72 * min(domain.size(), MOST_CELLS)
-        rows = min(rows, piece_rows(domain))
-        return (2 * row_bytes(domain) + 24) * rows + 250 * cells + rule + (32 << 20)
+        rows, fit = min(rows, piece_rows(domain)), 250 * cells + working_memory(domain, cliques)
+        return (2 * row_bytes(domain) + 24) * rows + fit + rule + (32 << 20)
 
     def fit(
         self,

@@ -47,7 +47,7 @@ class MultiplicativeWeights(JointTable):
     # converge. In mode `split`, with m times the noise in each set, the default options covered .4
     # at a nominal .95.
     unpulled: ClassVar[Mapping[str, object]] = {"updates": "limit", "prior": 1.0}
-    """Options with which the model is not pulled towards the uniform table."""
+    """Options with which the model is hardly pulled towards the uniform table."""
 
     def __post_init__(self) -> None:
         if self.prior is not None and not self.prior > 0:

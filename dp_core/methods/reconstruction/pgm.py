@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -20,13 +20,12 @@ from dp_core.client.released import Released, ReleasedKind, Table, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.reconstruction.estimates.implied_pairs import unmeasured
 from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS
 from dp_core.methods.reconstruction.graphical.answers import Answers
 from dp_core.methods.reconstruction.graphical.junction_fit import Target, fit_tree
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree, within
-from dp_core.methods.reconstruction.graphical.targets import SMOOTHING, targets
+from dp_core.methods.reconstruction.graphical.targets import targets
 from dp_core.methods.reconstruction.reconstructor import (
     TABLES_AND_INTERACTIONS,
     FittedTables,
@@ -35,13 +34,16 @@ from dp_core.methods.reconstruction.reconstructor import (
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.methods.reconstruction.sampling.series import Owed
+from dp_core.methods.replicates.posterior.larger_draws import working_memory
 from dp_core.methods.replicates.posterior.posterior_tables import measured_tables
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
 
 _LOG = logging.getLogger(__name__)
 EVENED = 3
-"""Largest number of final visits of every drawn record; a fourth one gains little."""
+"""Largest number of final visits of every drawn record, which remove the sampling noise of the draw
+from all pairs of columns; a fourth one gains little. A large set that is drawn in pieces has one
+visit, because later pieces correct the errors of earlier ones."""
 SWEEPS = 50
 """Largest number of passes over the junction tree."""
 TOLERANCE = 1e-4
@@ -56,14 +58,7 @@ _RECORDS_A_CELL = 8  # of larger cliques than pairs, on average, to adjust recor
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GraphicalModel(FittedTables):
-    """A graphical model stored as the tables of a junction tree's cliques, in the tree's order.
-
-    Attributes:
-        evened: Largest number of sweeps over the drawn records that remove the sampling noise of
-            the draw from all pairs of columns; 0 for none.
-    """
-
-    evened: int = 0
+    """A graphical model stored as the tables of a junction tree's cliques, in the tree's order."""
 
     @property
     def tree(self) -> JunctionTree:
@@ -95,7 +90,7 @@ class GraphicalModel(FittedTables):
         tables = self.held_to(rows)
         progress(_TABLES_MADE)
         told = step_of(progress, _TABLES_MADE, 1.0)
-        return self.drawn(rows, tables, sweeps=self.evened, rng=rng, progress=told)
+        return self.drawn(rows, tables, sweeps=EVENED, rng=rng, progress=told)
 
     def drawn(
         self,
@@ -131,7 +126,7 @@ class GraphicalModel(FittedTables):
         Args:
             rows: Number of records of the set. The result is empty if records are not adjusted.
         """
-        if not rows or not self.evened or len(self.domain) > _MOST_EVENED:
+        if not rows or len(self.domain) > _MOST_EVENED:
             return ()
         answers = Answers(self.tree, self.tables)
         wanted: list[Clique] = [(name,) for name in self.domain.columns]
@@ -184,12 +179,8 @@ class Pgm:
     already, they are used only through the margins that they share with tables that fit.
 
     Attributes:
-        shrink: Whether the model is fitted to the centre of the tables' posterior distribution;
-            otherwise to the noisy tables, with the model's own penalty (`smoothing`).
-        smoothing: Without `shrink`, strength of the penalty.
-        evened: Largest number of final visits of every drawn record that remove the sampling
-            noise of the draw from all pairs of columns; 0 for none. A large set that is drawn in
-            pieces has one visit, because later pieces correct the errors of earlier ones.
+        shrink: Whether to fit the centre of the tables' posterior distribution; otherwise the noisy
+            tables, with the model's own penalty (`targets.SMOOTHING`).
     """
 
     # Of the junction tree's cliques together: a fit in 16 MB and seconds.
@@ -197,8 +188,6 @@ class Pgm:
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
 
     shrink: bool = True
-    smoothing: float = field(default=SMOOTHING, metadata=NO_OPTION)
-    evened: int = field(default=EVENED, metadata=NO_OPTION)
 
     def check(self, domain: Domain) -> None:
         if sum(domain.sizes) > self.max_cells:
@@ -224,7 +213,8 @@ class Pgm:
         # Per cell: its number in each table that its clique contains, the tables, and working
         # copies.
         rows = min(rows, piece_rows(domain))
-        return (2 * row_bytes(domain) + 40) * rows + (4 * len(cliques) + 60) * cells + (64 << 20)
+        fit = (4 * len(cliques) + 60) * cells + working_memory(domain, cliques)
+        return (2 * row_bytes(domain) + 40) * rows + fit + (64 << 20)
 
     def fit(
         self,
@@ -240,11 +230,9 @@ class Pgm:
             tables, total = measured_tables(domain, released, rows=rows, zeros=zeros, rng=rng)
             return self.of_tables(domain, tables, rows=total, zeros=zeros)
         known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
-        wanted, total = targets(
-            domain, tables_of(released), rows=rows, zeros=known, smoothing=self.smoothing
-        )
+        wanted, total = targets(domain, tables_of(released), rows=rows, zeros=known)
         fitted = _fitted(self._tree(domain, wanted, zeros), wanted, total, known)
-        return GraphicalModel(domain, fitted, total, zeros, self.evened)
+        return GraphicalModel(domain, fitted, total, zeros)
 
     def of_tables(
         self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros
@@ -263,7 +251,7 @@ class Pgm:
             for each in tables
         ]
         fitted = _fitted(self._tree(domain, wanted, zeros), wanted, rows, known)
-        return GraphicalModel(domain, fitted, rows, zeros, self.evened)
+        return GraphicalModel(domain, fitted, rows, zeros)
 
     def restore(
         self,
@@ -274,7 +262,7 @@ class Pgm:
         zeros: StructuralZeros,
         released: Sequence[Released] = (),  # noqa: ARG002
     ) -> GraphicalModel:
-        return GraphicalModel(domain, tuple(tables), rows, zeros, self.evened)
+        return GraphicalModel(domain, tuple(tables), rows, zeros)
 
     def _tree(
         self, domain: Domain, wanted: Sequence[Target], zeros: StructuralZeros

@@ -197,7 +197,7 @@ def check_pair(
         BadInput: naming the reconstructions that can.
     """
     shrinks = getattr(reconstructor, "shrink", True)
-    # Interactions tell nothing by themselves about the cells of a table.
+    # Interactions alone do not determine the cells of a table.
     left = selector.gives - (reconstructor.takes if shrinks else reconstructor.takes & TABLES)
     if not left:
         return
@@ -209,7 +209,7 @@ def check_pair(
     advice = "; choose another selection."
     if fitting:
         advice = f"; use reconstruct: {{method: {' or '.join(fitting)}}}."
-    if not shrinks:
+    if not shrinks and selector.gives <= reconstructor.takes:
         advice = " without shrinkage; remove shrink: false."
     raise BadInput(
         f"{selector_name} gives {' and '.join(_GIVEN[kind] for kind in sorted(left))}, which"

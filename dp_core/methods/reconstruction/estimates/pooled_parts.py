@@ -100,7 +100,7 @@ class Pooled:
         Args:
             clique: Columns of the table. The variance is known if every part was observed.
         """
-        cells, found = self.domain.size(clique), 0.0
+        found = 0.0
         if len(clique) > _MOST_COLUMNS:
             return None
         for part in self._parts(clique):
@@ -109,9 +109,7 @@ class Pooled:
             precision = self.precision(part)
             if not precision:
                 return None
-            sizes = self.domain.project(part).sizes
-            free = math.prod(size - 1 for size in sizes)
-            found += math.prod(sizes) * free / cells**2 / precision
+            found += self._part_of_cell(part, clique) / precision
         return found
 
     def half_width(self, clique: Clique) -> float | None:
@@ -132,13 +130,7 @@ class Pooled:
         ordered = tuple(name for name in self.domain.columns if name in clique)
         found = np.zeros(self.domain.project(ordered).sizes)
         for part in self._parts(ordered):
-            values = self.part(part) * (self.domain.size(part) / found.size)
-            found += values.reshape(
-                [
-                    size if name in part else 1
-                    for name, size in zip(ordered, found.shape, strict=True)
-                ]
-            )
+            found += self._spread(part, self.part(part), ordered)
         return found.transpose([ordered.index(name) for name in clique])
 
     def total(self) -> tuple[float, float]:
@@ -172,23 +164,54 @@ class Pooled:
         Returns:
             The deviation, in records, without the parts of fewer than three columns and without
             those that were not observed; and the noise variance of its cells, in records squared.
+            If no other table shares three columns, or there are more than `_MOST_COLUMNS`, it is
+            that of the clique's own table.
         """
+        own = [table for table in self.tables if table.clique == clique]
+        sharing = [
+            columns
+            for columns in (*(table.clique for table in self.tables), *self.interactions)
+            if columns != clique and len({*columns} & {*clique}) > 2
+        ]
+        if own and (not sharing or len(clique) > _MOST_COLUMNS):
+            return self._beyond_pairs_alone(own[0], expected)
         found, variance = np.zeros_like(expected), 0.0
         for part in self._parts(clique):
             precision = self.precision(part) if len(part) > 2 else 0.0
-            if not precision:
-                continue
-            table = Table(self.domain.project(clique), expected)
-            gap = self.part(part) - beyond(margin(table, part))
-            sizes = self.domain.project(part).sizes
-            shape = [
-                size if name in part else 1
-                for name, size in zip(clique, expected.shape, strict=True)
-            ]
-            found += gap.reshape(shape) * (math.prod(sizes) / expected.size)
-            free = math.prod(size - 1 for size in sizes)
-            variance += math.prod(sizes) * free / expected.size**2 / precision
+            if precision:
+                gap = self.part(part) - beyond(
+                    margin(Table(self.domain.project(clique), expected), part)
+                )
+                found += self._spread(part, gap, clique)
+                variance += self._part_of_cell(part, clique) / precision
         return found, variance
+
+    def _beyond_pairs_alone(
+        self, table: Estimate, expected: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], float]:
+        """Return `beyond_pairs` of one table: what its parts of up to two columns leave of it."""
+        gap, left = Table(table.domain, table.values - expected), 1.0
+        found = gap.values.copy()
+        for part in self._parts(table.clique, most=2):
+            found -= self._spread(part, beyond(margin(gap, part)), table.clique)
+            left -= (
+                self._part_of_cell(part, table.clique) * table.values.size / self.domain.size(part)
+            )
+        return found, max(left, 0.0) * table.variance
+
+    def _spread(
+        self, part: Clique, values: NDArray[np.float64], clique: Clique
+    ) -> NDArray[np.float64]:
+        """Return a part as a table that broadcasts over a clique, evenly over the other columns."""
+        sizes = self.domain.project(clique).sizes
+        shape = [size if name in part else 1 for name, size in zip(clique, sizes, strict=True)]
+        return values.reshape(shape) * (values.size / math.prod(sizes))
+
+    def _part_of_cell(self, part: Clique, clique: Clique) -> float:
+        """Return the variance of a cell of a clique's table for a part of variance 1."""
+        sizes = self.domain.project(part).sizes
+        free = math.prod(size - 1 for size in sizes)
+        return math.prod(sizes) * free / self.domain.size(clique) ** 2
 
     def fourth_of_total(self) -> Mapping[Clique, float]:
         """Return what each table adds to the fourth cumulant of the total's estimate."""
@@ -200,12 +223,17 @@ class Pooled:
                 self._of_total[table.clique] = size * share**4 * self.fourth.get(table.clique, 0.0)
         return self._of_total
 
-    def _parts(self, clique: Clique) -> Iterator[Clique]:
-        """Yield the column sets of a table's parts; columns with one level are left out."""
+    def _parts(self, clique: Clique, most: int | None = None) -> Iterator[Clique]:
+        """Yield the column sets of a table's parts; columns with one level are left out.
+
+        Args:
+            clique: Columns of the table.
+            most: Largest number of columns of a part; all of them by default.
+        """
         several = [
             name for name in self.domain.columns if name in clique and self.domain.size((name,)) > 1
         ]
-        for count in range(len(several) + 1):
+        for count in range(min(len(several), most or len(several)) + 1):
             yield from itertools.combinations(several, count)
 
     def _told(self, part: Clique) -> Iterator[tuple[float, Estimate | NDArray[np.float64]]]:

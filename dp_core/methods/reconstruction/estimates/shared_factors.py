@@ -113,12 +113,15 @@ def _factors(
 
     Alternating ridge regressions of the codes of one column at a time on those of all others.
     """
+    from scipy.linalg import eigh
+
     seen = np.isfinite(noise)
     variance = np.where(seen, noise, 1.0)
     alone = np.multiply.outer(share, share)  # variance of a pair's own deviation, up to a factor
     start = np.where(seen, entry / (1 + variance / alone), 0.0)
     count = min(_FACTORS, len(share))
-    factors = _largest_parts(start, count)
+    values, vectors = eigh(start, subset_by_index=(len(share) - count, len(share) - 1))
+    factors = np.asarray(vectors * np.sqrt(np.maximum(values, 1e-6)))
     # Mean square of a factor at the codes of a column, over the code's share. For a column that is
     # unrelated to a factor this scale goes to zero.
     scale = np.ones((len(blocks), count))
@@ -132,7 +135,7 @@ def _factors(
             normal = (weight[block] @ squares).reshape(-1, count, count)
             normal += np.eye(count) / (scale[at] * share[block][:, None])[:, None, :]
             towards = (weight[block] * entry[block]) @ factors
-            spread = np.asarray(np.linalg.inv(normal), dtype=np.float64)
+            spread = np.linalg.inv(normal)
             factors[block] = (spread @ towards[:, :, None])[:, :, 0]
             own[at] = _scale(factors[block], spread, share[block], vote[block])
         squared = np.square(factors) / share[:, None]
@@ -142,19 +145,6 @@ def _factors(
         trust = alone * np.square(weight)
         rest = max(float((trust * left).sum()) / max(float((trust * alone).sum()), 1e-12), 1e-4)
     return factors
-
-
-def _largest_parts(matrix: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """Return eigenvectors of the largest eigenvalues, times their roots, shape (size, count)."""
-    from scipy.sparse.linalg import eigsh
-
-    if count < len(matrix) and matrix.any():
-        # A few of very many by Lanczos' method, from a fixed start so that calls agree.
-        begin = np.random.default_rng(0).normal(size=len(matrix))
-        values, vectors = eigsh(matrix, count, which="LA", v0=begin, tol=1e-6)
-    else:
-        values, vectors = (each[..., -count:] for each in np.linalg.eigh(matrix))
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 1e-6)), dtype=np.float64)
 
 
 def _scale(

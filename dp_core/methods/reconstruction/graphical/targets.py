@@ -18,8 +18,9 @@ from dp_core.methods.reconstruction.graphical.junction_fit import Target
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 SMOOTHING = 0.3
-"""Strength of the model's own penalty. Near 0 the fit approaches the least-squares fit of the paper
-and takes more sweeps."""
+"""Strength of the model's own penalty. A cell with expected count E from the one-way tables gets
+`SMOOTHING * variance / sqrt(E)`, which corresponds to a deviation of about `E ** 0.75 /
+sqrt(SMOOTHING)`. Near 0 the fit approaches the paper's least-squares fit and takes more sweeps."""
 _LEAST_PENALTY = 1e-3  # records; keeps the log factor of an empty target cell finite
 
 
@@ -29,7 +30,6 @@ def targets(
     *,
     rows: int | None,
     zeros: StructuralZeros,
-    smoothing: float = SMOOTHING,
 ) -> tuple[tuple[Target, ...], int]:
     """Return one target for each measured column and each larger table, and the number of records.
 
@@ -41,9 +41,6 @@ def targets(
         measurements: Noisy tables, at least one.
         rows: Number of records if it is public, otherwise None.
         zeros: Impossible cells.
-        smoothing: Strength of the penalty. A cell with expected count `E` from the one-way tables
-            gets the penalty `smoothing * variance / sqrt(E)`, which corresponds to a deviation of
-            about `E ** 0.75 / sqrt(smoothing)`.
     """
     variance = {
         table.clique: table.variance for table in estimates(domain, measurements, zeros=zeros)
@@ -64,6 +61,6 @@ def targets(
         expected = np.asarray(float(total))
         for name in table.clique:
             expected = np.multiply.outer(expected, share[name])
-        penalty = smoothing * variance[table.clique] / np.sqrt(np.maximum(expected, 1e-3))
+        penalty = SMOOTHING * variance[table.clique] / np.sqrt(np.maximum(expected, 1e-3))
         found.append(Target(table.domain, table.values, np.maximum(penalty, _LEAST_PENALTY)))
     return tuple(found), total

@@ -8,7 +8,8 @@ cells (`estimates.residual_belief`). The draws have the variance that remains af
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,9 +28,11 @@ from dp_core.methods.replicates.posterior.truncation import (
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
+_LOG = logging.getLogger(__name__)
 MOST_CELLS = 1 << 20
 """Largest number of cells of a table that is drawn; a larger table follows from its pairs."""
 _RAKING_ROUNDS = 30
+_BYTES = 500  # of each cell, in arrays of the widths of the prior
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +56,15 @@ class LargerDraws:
         """Return the measured cliques that are small enough."""
         tables = [table.clique for table in pooled.tables]
         measured = dict.fromkeys([*tables, *pooled.interactions])
-        kept = [c for c in measured if len(c) > 2 and domain.size(c) <= MOST_CELLS]
+        larger = [clique for clique in measured if len(clique) > 2]
+        kept = [clique for clique in larger if domain.size(clique) <= MOST_CELLS]
+        if len(kept) < len(larger):
+            # They are already paid for, so their pairs are better than nothing.
+            _LOG.warning(
+                "%d measured tables have more than %d cells; only their pairs are used.",
+                len(larger) - len(kept),
+                MOST_CELLS,
+            )
         return cls(domain, pooled, zeros, tuple(sorted(kept, key=lambda c: (len(c), c))))
 
     def draw(
@@ -108,6 +119,17 @@ class LargerDraws:
             usual = lowered(usual[possible], spread, left=IN_SETS)
             drawn[possible] = truncated(usual, spread, scores[possible])
         return rake(drawn, clique, margins, rounds=_RAKING_ROUNDS)
+
+
+def working_memory(domain: Domain, cliques: Sequence[Clique]) -> int:
+    """Return about how many bytes the table with the most cells takes while it is estimated.
+
+    Args:
+        domain: All columns.
+        cliques: Measured cliques; those that are not estimated here are ignored.
+    """
+    sizes = [domain.size(clique) for clique in cliques if len(clique) > 2]
+    return _BYTES * max((size for size in sizes if size <= MOST_CELLS), default=0)
 
 
 def _margins(clique: Clique, done: Mapping[Clique, Floats]) -> list[Margin]:

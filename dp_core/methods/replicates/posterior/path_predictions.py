@@ -8,9 +8,9 @@ determine the third:
 With deviations from independence R, that is R(a, c) = R(a, b) diag(1 / n P(b)) R(b, c), and a
 longer path is a longer product. Paths are those of the maximum spanning forest of the measured
 pairs (Chow & Liu 1968). Columns of different trees are predicted to be independent. The tables on a
-path are the centres of their posteriors, without negative counts: on a tree of 20 columns at
-epsilon .2, these err 12 % less than means that may be negative. What is then unknown of them is the
-error variance of the prediction. Without it, intervals are too narrow where noise hides that error.
+path are the centres of their posteriors. Their predictions are nearer than those of means, which
+may be negative (`benchmarks/notes/posterior.md`). What is then unknown of the tables is the error
+variance of the prediction. Without it, intervals are too narrow where noise hides that error.
 """
 
 from __future__ import annotations

@@ -20,8 +20,10 @@ a pair that was not measured has a variance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -71,8 +73,24 @@ MOST_PAIRS = 2000
 """Largest number of drawn pairs (all pairs of 63 columns). Measured pairs are always drawn, then
 the smallest others within both limits. The remaining pairs follow from the records."""
 
-# Matrices are small: more threads only wait for each other. Sets may be drawn in parallel.
-_ONE_THREAD = threadpool_limits.wrap(limits=1, user_api="blas")
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
+
+
+def _in_one_thread(function: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
+    """Return a function whose matrices are multiplied in one thread.
+
+    They are small, so further threads only wait for one another. Sets may be drawn in parallel.
+    """
+
+    @wraps(function)
+    def limited(*given: _Given.args, **named: _Given.kwargs) -> _Found:
+        import scipy.linalg  # noqa: F401  only a library that is loaded is limited
+
+        with threadpool_limits(limits=1, user_api="blas"):
+            return function(*given, **named)
+
+    return limited
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +126,7 @@ class PosteriorTables:
     seed: int
 
     @classmethod
-    @_ONE_THREAD
+    @_in_one_thread
     def of(
         cls,
         domain: Domain,
@@ -390,7 +408,7 @@ class PosteriorTables:
             scores=(self.scores.get(a), self.scores.get(b)),
         )
 
-    @_ONE_THREAD
+    @_in_one_thread
     def central_tables(self) -> tuple[Table, ...]:
         """Return the most accurate tables, of the same cliques as `draw` does.
 
@@ -409,7 +427,7 @@ class PosteriorTables:
             found[clique] = self._table(clique, posterior, None, ones, found)
         return found
 
-    @_ONE_THREAD
+    @_in_one_thread
     def draw(self, number: int) -> tuple[Table, ...]:
         """Return the tables of a set: of all columns, of the pairs, and of larger cliques.
 

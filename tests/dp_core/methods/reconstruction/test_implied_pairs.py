@@ -8,6 +8,7 @@ import pytest
 from dp_core.client.released import Table
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
+from dp_core.methods.reconstruction import pgm
 from dp_core.methods.reconstruction.estimates import implied_pairs
 from dp_core.methods.reconstruction.estimates.implied_pairs import (
     counted,
@@ -102,7 +103,7 @@ def test_tables_agree_with_their_columns_and_hold_nothing_negative():
 
 
 @pytest.mark.parametrize("rows", [1, 3_000])
-def test_evened_records_of_a_graphical_model_have_its_pairs(rows):
+def test_evened_records_of_a_graphical_model_have_its_pairs(monkeypatch, rows):
     data = records()
     pairs = [("a", "b"), ("b", "c"), ("d",), ("e",), ("f",)]
     columns = {n: counted(data, (n,)) for n in DOMAIN.columns}
@@ -114,8 +115,9 @@ def test_evened_records_of_a_graphical_model_have_its_pairs(rows):
     held = dict(zip(pairs, values, strict=True))
     tables = tuple(Table(DOMAIN.project(clique), held[clique]) for clique in tree.cliques)
 
-    def left(evened):
-        model = GraphicalModel(DOMAIN, tables, ROWS, NONE, evened)
+    def left(visits):
+        monkeypatch.setattr(pgm, "EVENED", visits)
+        model = GraphicalModel(DOMAIN, tables, ROWS, NONE)
         drawn = model.sample(rows, rng=np.random.default_rng(2))
         assert drawn.rows == rows
         return np.mean([

@@ -13,6 +13,7 @@ from dp_core.client.released import Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction import pgm
+from dp_core.methods.reconstruction.graphical import targets as targets_of_tables
 from dp_core.methods.reconstruction.graphical.answers import Answers
 from dp_core.methods.reconstruction.graphical.junction_fit import fit_tree
 from dp_core.methods.reconstruction.graphical.junction_tree import (
@@ -63,11 +64,13 @@ def fit(
     rows=None,
     sweeps=pgm.SWEEPS,
     tolerance=pgm.TOLERANCE,
+    smoothing=targets_of_tables.SMOOTHING,
     **options,
 ):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pgm, "SWEEPS", sweeps)
         patch.setattr(pgm, "TOLERANCE", tolerance)
+        patch.setattr(targets_of_tables, "SMOOTHING", smoothing)
         return Pgm(**options).fit(
             domain, measurements, rows=rows, zeros=zeros, rng=np.random.default_rng(0)
         )

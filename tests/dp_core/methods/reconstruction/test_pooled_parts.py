@@ -12,6 +12,7 @@ from dp_core.client.interactions import cell_variance, implied_table, steps_of_a
 from dp_core.client.released import Measurement, Totals
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
+from dp_core.methods.reconstruction.estimates import pooled_parts
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from tests.measured import noisy_table
@@ -144,3 +145,27 @@ def test_the_range_is_the_wider_one_where_any_noise_is_laplace():
     wider = math.log(20) / math.sqrt(2)
     assert wide.half_width(("a",)) == pytest.approx(wider * math.sqrt(wide.variance(("a",))))
     assert wide.half_width(("b",)) is None
+
+
+def test_what_one_table_tells_beyond_its_pairs_is_the_sum_of_its_parts(monkeypatch):
+    domain = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
+    rng = np.random.default_rng(4)
+    expected = rng.uniform(0, 900, domain.sizes)
+    whole = noisy_table(domain, rng.integers(0, 900, domain.sizes), scale=5.0)
+    three = domain.project(("a", "b", "c"))
+
+    def told(*others):
+        return pool(domain, [whole, *others]).beyond_pairs(domain.columns, expected)
+
+    alone, variance = told()
+    # Another table of three of its columns makes it go through all parts.
+    useless = noisy_table(three, np.zeros(three.sizes, dtype=np.int64), scale=1e9)
+    parts, same = told(useless)
+    np.testing.assert_allclose(alone, parts, atol=1e-6)
+    assert variance == pytest.approx(same, rel=1e-9)
+    for pair in itertools.combinations(range(4), 2):
+        np.testing.assert_allclose(alone.sum(axis=pair), 0.0, atol=1e-6)
+    precise = noisy_table(three, rng.integers(0, 900, three.sizes), scale=1e-3)
+    assert told(precise)[1] < variance
+    monkeypatch.setattr(pooled_parts, "_MOST_COLUMNS", 3)
+    np.testing.assert_array_equal(told(precise)[0], alone)

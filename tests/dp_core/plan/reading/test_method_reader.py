@@ -197,7 +197,7 @@ def test_a_wanted_table_has_one_level_of_the_areas(tmp_path):
 def test_everything_that_is_not_supported_is_told_at_once(tmp_path):
     text = (
         "tables:\n  - {of: [county, region]}\n  - {of: [county, agee]}\n"
-        "reconstruct: {method: pgm, shrink: false, smoothing: 1, cleared: no}\n"
+        "reconstruct: {method: pgm, shrink: false, smoothing: 1}\n"
         'analyses: ["age ~ county"]\nsynthesize: {sets: 2, mode: split, rows: 41}\n'
     )
     totals = "totals:\n  - {region: {x: 20, y: 22}, source: Census}\n"
