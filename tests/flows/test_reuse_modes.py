@@ -31,7 +31,6 @@ def made(project, text, **changes):
             (PRIVSYN + SPLIT, SPLIT + "reconstruct: {method: independent}\n"),
             ("method: auto\n", "synthesize: {sets: 2, rows: 50}\n"),
             ("method: auto\n", "synthesize: {mode: posterior, sets: 2}\n"),
-            ("method: mst\n", "synthesize: {mode: posterior, sets: 2}\n"),
             (TABLES, "synthesize: {sets: 2}\n"),
             ("method: mwem\n", "synthesize: {sets: 2}\n"),
             ("method: privbayes\n", "synthesize: {sets: 2}\n"),
@@ -88,6 +87,7 @@ def test_a_public_number_of_rows_is_taken_over(project):
         [
             (PRIVSYN + SPLIT, "", "mode: split, sets: 3"),
             (PRIVSYN + SPLIT, "synthesize: {mode: split, sets: 2}\n", "sets: 3"),
+            ("method: mst\n", "synthesize: {mode: posterior}\n", "relation of every pair"),
             ("method: modips\n", "", "parametric"),
             ("method: dualquery\n", "", "records"),
         ],

@@ -17,6 +17,10 @@ class OneWay(PlannedSelector):
     than 5 % of accuracy.
     """
 
+    @property
+    def tells_all_pairs(self) -> bool:
+        return False
+
     def fixed_selection(self, domain: Domain) -> Selection:
         return Selection(
             cliques=tuple((column,) for column in domain.columns),

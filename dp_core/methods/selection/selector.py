@@ -207,6 +207,14 @@ class Selector(ABC):
         return True
 
     @property
+    def tells_all_pairs(self) -> bool:
+        """Whether the pairs that it does not measure are scored, or like those that it measures.
+
+        Otherwise no prior can be learned for them, as posterior sets need.
+        """
+        return not self.chooses
+
+    @property
     def extensions(self) -> tuple[str, ...]:
         """Names of the kernel's extensions that it may ask (`dp_core.kernel.extensions`)."""
         return ()

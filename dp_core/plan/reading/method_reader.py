@@ -225,7 +225,8 @@ def for_mode(preset: Preset, mode: Mode, selector: Selector) -> Preset:
         mode: Mode of the sets.
         selector: The stated selection.
     """
-    if mode == "posterior" and selector.gives <= _TOLD and preset.reconstruct != "auto":
+    able = selector.gives <= _TOLD and selector.tells_all_pairs
+    if mode == "posterior" and able and preset.reconstruct != "auto":
         return dataclasses.replace(preset, reconstruct="gum")
     return preset
 
@@ -258,6 +259,12 @@ def check_mode(
             f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; use mode: split, or another"
             " method."
         )
+    if not selector.tells_all_pairs:
+        raise BadInput(
+            f"posterior sets need a relation of every pair, but {selector_name} measures no pair,"
+            " or only those that look strongest, from which nothing follows for the others. Use"
+            " method: auto or privsyn, or mode: split."
+        )
     if not isinstance(reconstructor, AutoReconstruction | Gum):
         raise BadInput(
             "posterior sets are records that match a table of every pair, which"
@@ -274,8 +281,9 @@ def makes_posterior(selector: Selector, reconstructor: Reconstructor, domain: Do
         domain: All columns.
     """
     pairs = math.comb(len(domain), 2)
-    able = selector.gives <= _TOLD and isinstance(reconstructor, AutoReconstruction | Gum)
-    return able and pairs <= MOST_PAIRS
+    able = selector.gives <= _TOLD and selector.tells_all_pairs
+    makes = isinstance(reconstructor, AutoReconstruction | Gum)
+    return able and makes and pairs <= MOST_PAIRS
 
 
 def for_posterior(section: Node, stated: Gum) -> Gum:

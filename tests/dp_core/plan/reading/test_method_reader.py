@@ -41,7 +41,7 @@ def test_noise_of_what_a_threshold_kept_is_not_drawn_again(tmp_path):
 
 
 def test_noise_aware_is_another_word_for_posterior(tmp_path):
-    for method in ("auto", "fixed", "mst"):
+    for method in ("auto", "fixed", "privsyn"):
         text, read = FIXED if method == "fixed" else "", []
         for mode in ("noise-aware", "posterior"):
             stated = f"{text}synthesize: {{mode: {mode}}}\n"
@@ -52,7 +52,7 @@ def test_noise_aware_is_another_word_for_posterior(tmp_path):
         spec_of(tmp_path, "", mode="noise-aware", method="modips")
 
 
-OF_TABLES = ("independent", "fdh", "cipher", "mst", "aim", "mwem-pgm", "privbayes", "steps")
+OF_TABLES = ("fdh", "cipher", "steps")
 
 
 @pytest.mark.parametrize("method", OF_TABLES)
@@ -73,6 +73,15 @@ def test_posterior_sets_of_every_preset_that_measures_tables(tmp_path, method):
     one, other = (sample(plan, outcome.models, number) for number in (1, 2))
     assert one.rows == pytest.approx(1000, abs=100)
     assert not np.array_equal(one.codes, other.codes)
+
+
+@pytest.mark.parametrize("method", ["independent", "mst", "aim", "mwem-pgm", "privbayes"])
+def test_posterior_sets_are_refused_where_nothing_is_known_of_most_pairs(tmp_path, method):
+    more = {"method": method, "privacy": "{epsilon: 2, delta: 1e-6}"}
+    for text in ("", "reconstruct: {method: gum}\n", "reconstruct: {method: auto}\n"):
+        with pytest.raises(BadInput, match=r"synthesize\.mode: .* need a relation of every pair"):
+            spec_of(tmp_path, text, **more)
+        assert write_spec(tmp_path, text, **more).mode == "shared"
 
 
 def test_a_stated_reconstruction_that_makes_no_posterior_sets_is_refused(tmp_path):
