@@ -140,7 +140,10 @@ def _middles(pairs: Mapping[Clique, Pair]) -> dict[str, Floats]:
         for name, column in zip(clique, (pair.one, pair.other), strict=True):
             if name not in found:
                 inverse = 1 / (pair.total * column.shares)
-                found[name] = column.vectors.T @ (inverse[:, None] * column.vectors)
+                # The directions of a column of many levels are sparse, their products are not.
+                vectors = column.vectors
+                dense = vectors if isinstance(vectors, np.ndarray) else vectors.toarray()
+                found[name] = dense.T @ (inverse[:, None] * dense)
     return found
 
 

@@ -126,6 +126,37 @@ def test_columns_that_no_path_joins_have_no_prediction():
     assert {*found} == {("a", "c"), ("d", "f")}
 
 
+def test_a_path_may_lead_through_a_column_of_very_many_levels():
+    rng = np.random.default_rng(7)
+    domain = Domain(("a", "many", "c"), (3, 600, 2))
+    first = rng.dirichlet([2.0] * 3, size=600)
+    last = rng.dirichlet([2.0] * 2, size=600)
+    shares = rng.dirichlet([5.0] * 600)
+    joint = TOTAL * np.einsum("b,ba,bc->abc", shares, first, last)
+    ones = [joint.sum(axis=(1, 2)), joint.sum(axis=(0, 2)), joint.sum(axis=(0, 1))]
+    pairs = {("a", "many"): joint.sum(axis=2), ("many", "c"): joint.sum(axis=0)}
+    columns = dict(
+        zip(domain.columns, [Column.of(n, np.arange(n.size) * 1.0) for n in ones], strict=True)
+    )
+    by_name = dict(zip(domain.columns, ones, strict=True))
+    without = {
+        (x, y): np.outer(by_name[x], by_name[y]) / TOTAL
+        for x, y in itertools.combinations(domain.columns, 2)
+    }
+    told = {
+        (x, y): Pair(
+            columns[x],
+            columns[y],
+            TOTAL,
+            *((pairs[x, y] - without[x, y], 1e-4) if (x, y) in pairs else ()),
+        )
+        for x, y in without
+    }
+    found = path_predictions(domain, told, without)["a", "c"].mean
+    true = joint.sum(axis=1) - without["a", "c"]
+    assert told["a", "c"].table(found) == pytest.approx(true, abs=0.02 * np.abs(true).max())
+
+
 def test_one_measured_pair_predicts_nothing_and_changes_nothing():
     pairs = known(chain_tables(), LINKS[:1])
     assert path_predictions(CHAIN, pairs, INDEPENDENT) == {}
