@@ -64,8 +64,8 @@ def masked(line: str) -> str:
     line = re.sub(r"\S*/first-release", "<folder>", line)
     # Whether a column is measured beyond its margins as well depends on noise.
     line = re.sub(r" and the (\d+ )?interactions?", "", line)
-    # So does what more is to be said of relations.
-    line = re.sub(r"(?<=out from noise\.).*", "", line)
+    # So does what is to be said of relations.
+    line = re.sub(r"^Relations .*", "Relations", line)
     return re.sub(r"\s+", " ", re.sub(r"-?\d[\d.,e-]*", "0", line)).strip()
 
 

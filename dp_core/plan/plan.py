@@ -267,8 +267,10 @@ def make_plan(spec: ReleaseSpec) -> Plan:
     memory = None
     if spec.schema.rows_about is not None and spec.sets:
         cliques = [table.clique for table in tables]
+        # The tables of pairs within larger ones are estimated, too.
         larger = [clique for clique in cliques if len(clique) > 2]
-        cliques += {pair for clique in larger for pair in itertools.combinations(clique, 2)}
+        cliques += [pair for clique in larger for pair in itertools.combinations(clique, 2)]
+        cliques = list(dict.fromkeys(cliques))
         rows = spec.rows or spec.schema.rows_about
         if spec.uses_posterior_tables:
             cliques += drawn_pairs(domain, cliques)

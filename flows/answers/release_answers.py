@@ -433,5 +433,5 @@ def accuracy_facts(accuracy: Mapping[str, Any]) -> Iterator[Fact]:
         f"mean TVD between the sets and {tables}: {accuracy['mean_tvd_to_noisy']:.4f};"
         f" {accuracy['mean_expected_tvd']:.4f} is expected from noise and sampling{best}.",
     )
-    if accuracy["relations"]:
-        yield Fact("Relations", accuracy["relations"])
+    if words := accuracy.get("relations", {}).get("in_words"):
+        yield Fact("Relations", words)

@@ -78,8 +78,10 @@ def _public_facts(
     charged: Sequence[Mapping[str, object]],
 ) -> Mapping[str, object]:
     """Return the public facts: they use noisy tables, sets, and figures that were paid for."""
+    from dp_core.bundle.quality.carried_relations import carried_relations
     from dp_core.bundle.quality.table_fit import check_fit, fit_facts, mean_tvd, ruled_tables
 
+    schema = run.spec.schema.coarse or run.spec.schema
     compared, number = _comparable_tables(run), records(run)
     fits = check_fit(compared, tallies, records=number)
     # Public figures use only columns that a verifier can count again in the published sets.
@@ -102,19 +104,10 @@ def _public_facts(
         "mean_expected_tvd": _mean([value for fit in fits for value in fit.expected_tvd]),
         "fits": fit_facts(fits),
         "best": mean_tvd(fit for fit in of_best if {*fit.clique} <= known),
-        "relations": _relations(run),
+        "relations": carried_relations(read_released(run), schema).to_json(),
         "rules": ruled_tables(run.spec.schema, judged),
         "expectations_not_met": _judge_sets(run),
     }
-
-
-def _relations(run: PublicRun) -> str:
-    """Return in words which relations the release carries."""
-    from dp_core.bundle.quality.carried_relations import carried_relations
-    from dp_core.bundle.quality.relations import pool_release
-
-    schema, released = run.spec.schema.coarse or run.spec.schema, read_released(run)
-    return carried_relations(released, schema, pool_release(schema, released)).in_words
 
 
 def _judge_sets(run: PublicRun) -> list[list[int]]:

@@ -87,7 +87,7 @@ def test_a_public_number_of_rows_is_taken_over(project):
         [
             (PRIVSYN + SPLIT, "", "mode: split, sets: 3"),
             (PRIVSYN + SPLIT, "synthesize: {mode: split, sets: 2}\n", "sets: 3"),
-            ("method: mst\n", "synthesize: {mode: posterior}\n", "relation of every pair"),
+            ("method: mst\n", "synthesize: {mode: posterior}\n", "make all others strong"),
             ("method: modips\n", "", "parametric"),
             ("method: dualquery\n", "", "records"),
         ],

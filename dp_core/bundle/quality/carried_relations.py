@@ -1,18 +1,28 @@
 """Which relations between columns a release carries, and which noise hides; from public values.
 
-A measured pair carries a relation if the noise alone would rarely have made its interaction, the
-part of the table that its columns do not determine. Noise gives the sum of its squared coordinates,
-in units of their variance, a chi-squared distribution with (p - 1)(q - 1) degrees of freedom.
+A measured pair carries a relation if noise and chance would rarely have made its interaction R, the
+part of its table that its columns do not determine, less that of the product of its columns. With
+independent columns R has three parts: the noise of the pair, of variance v in each coordinate; the
+noise of the columns in the product; and the sampling of the file. Its covariance is about
+
+    v I + v_a I (x) u_b u_b' + v_b u_a u_a' (x) I + n G_a (x) G_b,    u = p - 1/size,
+
+with p a column's shares, v_a the variance of a coordinate of its noisy table, and G the covariance
+diag(p) - pp' without its mean. So |R|^2 is compared with a multiple of a chi-squared variable of
+the same mean and variance (Satterthwaite 1946). Laplace noise adds its kurtosis to the variance. If
+only the pair tells skewed columns, the tails are heavier, and up to 3 % of such pairs stand out.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from dp_core.bundle.quality.relations import measured_cliques
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.bundle.quality.relations import measured_cliques, pool_release
 from dp_core.client.released import Released
 from dp_core.inference.measured_relations import unmeasured_groups
 from dp_core.kernel.counting.domain import Clique
@@ -22,22 +32,20 @@ from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from dp_core.schema.definition import Schema
 from dp_core.text.pages.number_texts import plural
 
-BY_CHANCE = 0.001
-"""Probability with which noise alone makes an independent pair stand out."""
+FALSE_ALARM = 0.001
+"""Probability with which noise and chance make an independent pair stand out."""
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class CarriedRelations:
-    """How many relations of a release stand out from its noise.
+    """How many relations a set carries.
 
     Attributes:
-        pairs: Number of pairs of columns of two levels or more, of which is known whether they
-            stand out; 0 if no table of counts tells any.
-        clear: Number of measured pairs whose dependence stands out from the noise.
+        pairs: Number of pairs of columns of two levels or more; 0 if no table of counts was
+            measured, or the measured tables do not tell.
+        clear: Number of measured pairs that stand out from noise and chance.
         hidden: The other measured pairs.
-        with_more: About how many of these would stand out at half the noise, less what noise alone
-            adds to their squared coordinates and one standard deviation of it.
         missing: Pairs that no measured table contains.
         numbers: Pairs of columns with ordered values that are hidden or missing.
         larger: Number of measured tables of three columns and more.
@@ -46,92 +54,94 @@ class CarriedRelations:
     pairs: int
     clear: int
     hidden: tuple[Clique, ...]
-    with_more: int
     missing: tuple[Clique, ...]
     numbers: tuple[Clique, ...]
     larger: int
 
     @property
     def in_words(self) -> str:
-        """What the sets carry, in sentences; empty if nothing is known of any pair."""
+        """What a set carries, in sentences; empty without `pairs`."""
         if not self.pairs:
             return ""
         stand = "stands" if self.clear == 1 else "stand"
         said = [
-            f"Of {plural(self.pairs, 'pair')} of columns, {self.clear:,} {stand} out from noise."
+            f"Of {plural(self.pairs, 'pair')} of columns, {self.clear:,} {stand} out from the noise"
+            " and from chance."
         ]
         if self.hidden:
             said.append(
-                f"Noise hides the relation of {len(self.hidden):,} more that were measured."
-            )
-        if self.with_more:
-            said.append(
-                f"About {self.with_more:,} of these would stand out at half the noise: with twice"
-                " the epsilon, with fewer columns, or with coarser bins."
+                f"Noise hides the relation of {len(self.hidden):,} more that were measured; with a"
+                " larger epsilon, or with fewer columns, it would hide fewer."
             )
         if self.missing:
-            were = "was" if len(self.missing) == 1 else "were"
             said.append(
-                f"{len(self.missing):,} {were} not measured: the sets have what is implied."
+                f"Of {len(self.missing):,} no table was measured: there the sets follow the model."
             )
         if self.numbers:
             named = [" × ".join(pair) for pair in self.numbers[:_NAMED]]
             if len(self.numbers) > _NAMED:
                 named.append(f"{len(self.numbers) - _NAMED:,} more")
-            said.append(f"Do not rely on these correlations: {', '.join(named)}.")
+            said.append(f"The noisy tables do not show these correlations: {', '.join(named)}.")
         if not self.larger:
-            said.append("A relation of three columns is there only as far as pairs imply it.")
+            said.append(
+                "No table of three columns was measured: the sets have such relations only as far"
+                " as pairs imply them."
+            )
         return " ".join(said)
 
+    def to_json(self) -> dict[str, object]:
+        """Return the numbers, and the sentences."""
+        return {
+            "pairs": self.pairs,
+            "clear": self.clear,
+            "hidden": len(self.hidden),
+            "missing": len(self.missing),
+            "larger": self.larger,
+            "in_words": self.in_words,
+        }
 
-def carried_relations(
-    released: Sequence[Released], schema: Schema, pooled: Pooled
-) -> CarriedRelations:
-    """Return which relations a release carries.
+
+def carried_relations(released: Sequence[Released], schema: Schema) -> CarriedRelations:
+    """Return which relations a set of a release carries.
 
     Args:
-        released: Everything that was measured.
-        schema: Published schema.
-        pooled: All its measurements, from `relations.pool_release`.
+        released: Everything that was measured; only what serves the first set is used.
+        schema: Schema in whose codes the tables are.
     """
-    others = () if schema.linked is None else schema.linked.others
+    own = [item for item in released if item.replicate in (0, 1)]
+    pooled, (tables, _) = pool_release(schema, own), measured_cliques(own)
     domain, nested = pooled.domain, pooled.domain.nested
-    columns = [name for name in domain.columns if name not in others and domain.size((name,)) > 1]
-    tables, _ = measured_cliques(released)
+    others = () if schema.linked is None else schema.linked.others
+    columns = [n for n in domain.columns if n not in others and domain.size((n,)) > 1]
     pairs = [
         pair
         for pair in combinations(columns, 2)
         if nested is None or not {*pair} <= {*nested.columns}
     ]
-    missing = unmeasured_groups(pairs, tables, nested) if any(tables.values()) else pairs
-    clear, hidden, more = 0, list[Clique](), 0
-    for pair in sorted({*pairs} - {*missing}, key=domain.axes):
-        found = _beyond_noise(pair, schema, pooled)
-        if found is None:
-            continue
-        size, free, least = found
-        if size > least:
-            clear += 1
-        else:
-            hidden.append(pair)
-            more += free + 4 * max(size - free - math.sqrt(2 * free), 0.0) > least
-    known = clear + len(hidden)
+    measured = any(tables.values())
+    missing = unmeasured_groups(pairs, tables, nested) if measured else ()
+    left_out = {*missing}
+    judged = {
+        pair: clear
+        for pair in pairs
+        if pair not in left_out and (clear := _stands_out(pair, schema, pooled)) is not None
+    }
+    hidden = tuple(pair for pair, clear in judged.items() if not clear)
     ordered = {each.name for each in schema.columns if not each.levels or each.type.ordered}
     return CarriedRelations(
-        pairs=known and known + len(missing),
-        clear=clear,
-        hidden=tuple(hidden),
-        with_more=more,
-        missing=tuple(missing),
+        pairs=len(pairs) if measured and (judged or missing) else 0,
+        clear=len(judged) - len(hidden),
+        hidden=hidden,
+        missing=missing,
         numbers=tuple(pair for pair in (*hidden, *missing) if {*pair} <= ordered),
-        larger=len({clique for own in tables.values() for clique in own if len(clique) > 2}),
+        larger=len({clique for found in tables.values() for clique in found if len(clique) > 2}),
     )
 
 
-def _beyond_noise(pair: Clique, schema: Schema, pooled: Pooled) -> tuple[float, int, float] | None:
-    """Return a pair's sum of squared coordinates, its degrees of freedom, and its bound.
+def _stands_out(pair: Clique, schema: Schema, pooled: Pooled) -> bool | None:
+    """Return whether noise and chance would rarely have made a pair's interaction.
 
-    It is None if the measurements do not tell the pair's interaction and both of its columns.
+    It is None if the measurements do not tell the interaction and both columns.
     """
     from scipy.special import chdtri
 
@@ -139,9 +149,47 @@ def _beyond_noise(pair: Clique, schema: Schema, pooled: Pooled) -> tuple[float, 
     ones = [each for name in pair if (each := pooled.counts((name,))) is not None]
     if told is None or len(ones) < 2:
         return None
-    one, other = (each.clip(min=0.0) for each in ones)
+    one, other = (np.maximum(each, 0.0) for each in ones)
     expected = without_dependence(pooled.domain, pair, one, other, zeros=schema.zeros)
-    interaction, variance = told
-    size = float(((interaction - beyond(expected)) ** 2).sum()) / max(variance, 1e-12)
-    free = (one.size - 1) * (other.size - 1)
-    return size, free, float(chdtri(free, BY_CHANCE))
+    mean, half = _moments(pair, pooled, told[1], one, other)
+    size = float(np.square(told[0] - beyond(expected)).sum())
+    return size > half / mean * float(chdtri(mean**2 / half, FALSE_ALARM))
+
+
+def _moments(
+    pair: Clique,
+    pooled: Pooled,
+    variance: float,
+    one: NDArray[np.float64],
+    other: NDArray[np.float64],
+) -> tuple[float, float]:
+    """Return the mean of the squared interaction of independent columns, and half its variance.
+
+    Args:
+        pair: The columns.
+        pooled: All measurements.
+        variance: Noise variance of a coordinate of the interaction, records squared.
+        one: Nonnegative counts of the first column, shape (p,).
+        other: Those of the second column, shape (q,).
+    """
+    total = max(float(one.sum()), 1.0)
+    shares = [each / max(float(each.sum()), 1e-9) for each in (one, other)]
+    u = [each - 1 / each.size for each in shares]
+    g = [beyond(np.diag(each) - np.outer(each, each)) for each in shares]
+    noise = [1 / pooled.precision((name,)) for name in pair]
+    free = [each.size - 1 for each in shares]
+    u2, tr = [float(each @ each) for each in u], [float(np.trace(each)) for each in g]
+    squared, along = (
+        [float(np.square(each).sum()) for each in g],
+        [float(each @ within @ each) for each, within in zip(u, g, strict=True)],
+    )
+    coordinates = free[0] * free[1]
+    of_columns = noise[0] * free[0] * u2[1] + noise[1] * free[1] * u2[0]
+    sampled = total * tr[0] * tr[1]
+    half = variance**2 * coordinates + total**2 * squared[0] * squared[1]
+    half += noise[0] ** 2 * free[0] * u2[1] ** 2 + noise[1] ** 2 * free[1] * u2[0] ** 2
+    half += 2 * variance * (of_columns + sampled) + 2 * noise[0] * noise[1] * u2[0] * u2[1]
+    half += 2 * total * (noise[0] * tr[0] * along[1] + noise[1] * tr[1] * along[0])
+    if pooled.noise == "laplace":
+        half += 1.5 * variance**2 * coordinates  # a kurtosis of 3 above the normal one
+    return variance * coordinates + of_columns + sampled, half

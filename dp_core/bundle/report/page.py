@@ -158,7 +158,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         rule=rule,
         combine=WORDING[rule],
         off=OFF.get(origin_of(published.plan)),
-        carried=carried_relations(published.released, schema, pooled).in_words,
+        carried=carried_relations(published.released, schema).in_words,
         relations=relations(published.released, published.schema, mode=published.mode),
         size_factor=size_factor(published),
         spending=_spending(published),

@@ -49,6 +49,11 @@ class Fixed(PlannedSelector):
         return frozenset({"tables", "interactions"} if self._alone else {"tables"})
 
     @property
+    def informs_all_pairs(self) -> bool:
+        stated = (*self.cliques, *(table.of for table in self.workload))
+        return any(len(clique) > 1 for clique in stated)
+
+    @property
     def _alone(self) -> bool:
         return bool(self.workload) and not self.cliques and self.basis == "interactions"
 

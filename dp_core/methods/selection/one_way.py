@@ -18,7 +18,7 @@ class OneWay(PlannedSelector):
     """
 
     @property
-    def tells_all_pairs(self) -> bool:
+    def informs_all_pairs(self) -> bool:
         return False
 
     def fixed_selection(self, domain: Domain) -> Selection:

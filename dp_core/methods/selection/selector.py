@@ -207,10 +207,10 @@ class Selector(ABC):
         return True
 
     @property
-    def tells_all_pairs(self) -> bool:
-        """Whether the pairs that it does not measure are scored, or like those that it measures.
+    def informs_all_pairs(self) -> bool:
+        """Whether it scores all pairs, or measures pairs that are representative of all.
 
-        Otherwise no prior can be learned for them, as posterior sets need.
+        Otherwise no prior can be learned for the other pairs, as posterior sets need.
         """
         return not self.chooses
 

@@ -225,8 +225,7 @@ def for_mode(preset: Preset, mode: Mode, selector: Selector) -> Preset:
         mode: Mode of the sets.
         selector: The stated selection.
     """
-    able = selector.gives <= _TOLD and selector.tells_all_pairs
-    if mode == "posterior" and able and preset.reconstruct != "auto":
+    if mode == "posterior" and _informs(selector) and preset.reconstruct != "auto":
         return dataclasses.replace(preset, reconstruct="gum")
     return preset
 
@@ -259,11 +258,16 @@ def check_mode(
             f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; use mode: split, or another"
             " method."
         )
-    if not selector.tells_all_pairs:
+    if not selector.informs_all_pairs:
+        what = "no pair of columns"
+        if selector.chooses:
+            what = (
+                "only the pairs that look strongest, and a prior learned from them would make all"
+                " others strong"
+            )
         raise BadInput(
-            f"posterior sets need a relation of every pair, but {selector_name} measures no pair,"
-            " or only those that look strongest, from which nothing follows for the others. Use"
-            " method: auto or privsyn, or mode: split."
+            f"{selector_name} measures {what}, so there are no posterior sets; use mode: shared or"
+            " split, or another method, such as auto."
         )
     if not isinstance(reconstructor, AutoReconstruction | Gum):
         raise BadInput(
@@ -281,9 +285,13 @@ def makes_posterior(selector: Selector, reconstructor: Reconstructor, domain: Do
         domain: All columns.
     """
     pairs = math.comb(len(domain), 2)
-    able = selector.gives <= _TOLD and selector.tells_all_pairs
     makes = isinstance(reconstructor, AutoReconstruction | Gum)
-    return able and makes and pairs <= MOST_PAIRS
+    return _informs(selector) and makes and pairs <= MOST_PAIRS
+
+
+def _informs(selector: Selector) -> bool:
+    """Return whether a posterior distribution of all pairs follows from what a selection gives."""
+    return selector.gives <= _TOLD and selector.informs_all_pairs
 
 
 def for_posterior(section: Node, stated: Gum) -> Gum:

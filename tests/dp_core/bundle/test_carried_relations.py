@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
+import dataclasses
 
 import numpy as np
 import pytest
 
 from benchmarks.trial import codes_schema
-from dp_core.bundle.quality.carried_relations import BY_CHANCE, CarriedRelations, carried_relations
-from dp_core.bundle.quality.relations import pool_release
+from dp_core.bundle.quality.carried_relations import (
+    FALSE_ALARM,
+    CarriedRelations,
+    carried_relations,
+)
 from dp_core.kernel.counting.domain import Domain
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from tests.measured import noisy_table
@@ -34,39 +37,69 @@ def _contrast(size):
     return np.r_[1.0, -1.0, np.zeros(size - 2)]
 
 
-def found_of(released):
-    return carried_relations(released, SCHEMA, pool_release(SCHEMA, released))
+def found_of(released, schema=SCHEMA):
+    return carried_relations(released, schema)
 
 
-def test_a_pair_stands_out_if_noise_would_rarely_have_made_it():
-    # Four cells off by 30 with a noise variance of 100 give 36, off by 14 they give 7.8. The bound
-    # for 2 degrees of freedom is 13.8; at half the noise, 2 + 4 (7.8 - 2 - 2) = 17 are expected.
+def test_a_pair_stands_out_if_noise_and_chance_would_rarely_have_made_it():
+    # Chance alone moves a cell of these 10,000 records by up to 25.
     ones = [table((name,), scale=1e-3) for name in DOMAIN.columns]
-    pairs = [table(("a", "b"), scale=10.0, shift=30.0), table(("b", "d"), scale=10.0, shift=14.0)]
+    pairs = [table(("a", "b"), scale=10.0, shift=120.0), table(("b", "d"), scale=10.0, shift=14.0)]
     found = found_of([*ones, *pairs, table(("c", "d"), scale=10.0)])
-    assert (found.pairs, found.clear, found.with_more) == (6, 1, 1)
+    assert (found.pairs, found.clear) == (6, 1)
     assert found.hidden == (("b", "d"), ("c", "d"))
     assert found.missing == (("a", "c"), ("a", "d"), ("b", "c"))
     assert (found.numbers, found.larger) == ((), 0)
 
 
-def test_noise_alone_makes_independent_pairs_stand_out_as_often_as_is_said():
+@pytest.mark.parametrize(
+    ("first", "second", "records", "scale", "with_ones", "noise"),
+    [
+        ([0.95, 0.05], [0.95, 0.05], 10_000, 40.0, False, "gaussian"),
+        ([0.9, *[0.02] * 5], [0.9, *[0.02] * 5], 10_000, 40.0, False, "gaussian"),
+        ([0.9, *[0.02] * 5], [0.9, *[0.02] * 5], 10_000, 40.0, True, "gaussian"),
+        ([0.25] * 4, [0.25] * 4, 50_000, 20.0, True, "gaussian"),
+        ([0.5, 0.5], [0.5, 0.5], 10_000, 40.0, True, "laplace"),
+    ],
+)
+def test_independent_pairs_rarely_stand_out(first, second, records, scale, with_ones, noise):
     rng = np.random.default_rng(3)
-    ones = [table((name,), scale=1e-3) for name in DOMAIN.columns]
-    clear = 0
-    for _ in range(500):
-        pairs = [
-            table(pair, scale=40.0, rng=rng) for pair in itertools.combinations(DOMAIN.columns, 2)
-        ]
-        clear += found_of([*ones, *pairs]).clear
-    # Of 3,000, 3 are expected.
-    assert clear <= 15 < 3000 * 10 * BY_CHANCE
+    domain = Domain(("a", "b"), (len(first), len(second)))
+    schema = codes_schema(domain, StructuralZeros())
+    repeats, clear = 600, 0
+    for _ in range(repeats):
+        exact = rng.multinomial(records, np.outer(first, second).ravel()).reshape(domain.sizes)
+
+        def noisy(values):
+            drawn = getattr(rng, {"gaussian": "normal"}.get(noise, noise))(0, scale, values.shape)
+            return np.rint(values + drawn).astype(int)
+
+        released = [noisy_table(domain, noisy(exact), scale=scale, noise=noise)]
+        if with_ones:
+            for axis, name in enumerate(domain.columns):
+                values = noisy(exact.sum(axis=1 - axis))
+                one = domain.project((name,))
+                released.append(noisy_table(one, values, scale=scale, noise=noise))
+        clear += found_of(released, schema).clear
+    # At the stated rate 12 or more of 600 have a probability below 1e-11. The noise of skewed
+    # columns that only the pair tells has heavier tails than the approximation: 1 to 3 %.
+    assert clear <= (30 if not with_ones and len(first) > 2 else 11)
+    assert 10 * repeats * FALSE_ALARM < 11
 
 
-def test_without_a_table_of_counts_nothing_is_said():
+def test_one_way_tables_alone_carry_no_relation():
     ones = [table((name,), scale=1.0) for name in DOMAIN.columns]
-    assert found_of(ones).in_words == ""
+    found = found_of(ones)
+    assert (found.pairs, found.clear, len(found.missing)) == (6, 0, 6)
     assert found_of([]).in_words == ""
+
+
+def test_of_sets_with_their_own_tables_the_first_is_judged():
+    ones = [table((name,), scale=1.0) for name in DOMAIN.columns]
+    own = [dataclasses.replace(each, replicate=1) for each in (*ones, table(("a", "b"), scale=1.0))]
+    second = dataclasses.replace(table(("c", "d"), scale=1.0), replicate=2)
+    found = found_of([*own, second])
+    assert (found.clear, found.hidden, len(found.missing)) == (0, (("a", "b"),), 5)
 
 
 def test_a_table_of_three_columns_tells_its_pairs():
@@ -76,22 +109,12 @@ def test_a_table_of_three_columns_tells_its_pairs():
     assert "three columns" not in found.in_words
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({}, "Of 6 pairs of columns, 1 stands out from noise."),
-        ({"hidden": (("a", "b"),) * 2}, "Noise hides the relation of 2 more"),
-        ({"with_more": 2}, "About 2 of these would stand out at half the noise"),
-        ({"missing": (("a", "d"),)}, "1 was not measured: the sets have what is implied."),
-        (
-            {"numbers": (("a", "b"),) * 7},
-            "correlations: a × b, a × b, a × b, a × b, a × b, 2 more.",
-        ),
-        ({"larger": 0}, "three columns is there only as far as pairs imply it."),
-    ],
-)
-def test_what_is_carried_in_words(changes, said):
-    usual = dict(pairs=6, clear=1, hidden=(), with_more=0, missing=(), numbers=(), larger=1)
-    bare = CarriedRelations(**usual).in_words
-    assert said in CarriedRelations(**(usual | changes)).in_words
-    assert not changes or said not in bare
+def test_what_is_carried_in_words():
+    bare = CarriedRelations(6, 1, (), (), (), 1)
+    assert bare.in_words.count(".") == 1
+    pair = (("a", "b"),)
+    whole = CarriedRelations(6, 2, pair * 2, pair, pair * 7, 0)
+    assert whole.in_words.count(". ") == 4
+    assert whole.in_words.count("a × b") == 5
+    assert "2 more." in whole.in_words
+    assert whole.to_json()["hidden"] == 2

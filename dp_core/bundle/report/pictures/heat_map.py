@@ -182,7 +182,7 @@ class PairMap:
     """The heat map of a release and what to say about it.
 
     Attributes:
-        map: The map; None if no pair was measured.
+        map: The map.
         pairs: Number of pairs of all columns.
         measured: Number of pairs with a table or interaction of their own.
         implied: Number of pairs that only a table of more columns contains.
@@ -191,7 +191,7 @@ class PairMap:
         of_sets: Whether the values are errors of the sets, not of the noisy tables.
     """
 
-    map: HeatMap | None
+    map: HeatMap
     pairs: int
     measured: int
     implied: int
@@ -201,7 +201,7 @@ class PairMap:
 
 
 def pair_map(published: Published, pooled: Pooled, tallies: Sequence[Tally] = ()) -> PairMap | None:
-    """Return the map of a release; None if it has fewer than two columns.
+    """Return the map of a release; None if no pair was measured.
 
     Of linked tables the columns of another member are left out: their tables with columns of the
     household repeat those of a member, and `member_maps` shows those of two members.
@@ -220,7 +220,7 @@ def pair_map(published: Published, pooled: Pooled, tallies: Sequence[Tally] = ()
     states = pair_states(published.released, columns, pooled.domain.nested)
     count = Counter(states.values())
     if len(states) == count["unmeasured"]:
-        return PairMap(None, len(states), 0, 0, count["unmeasured"], "")
+        return None
     shown = shown_columns(columns, states)
     chosen = {*shown}
     drawn_states = {pair: state for pair, state in states.items() if chosen.issuperset(pair)}

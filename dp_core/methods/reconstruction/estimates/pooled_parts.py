@@ -164,14 +164,13 @@ class Pooled:
         Returns:
             The deviation, in records, without the parts of fewer than three columns and without
             those that were not observed; and the noise variance of its cells, in records squared.
-            If no other table shares three columns, or there are more than `_MOST_COLUMNS`, it is
-            that of the clique's own table.
+            If nothing else was measured of three of the columns, or there are more than
+            `_MOST_COLUMNS`, it is that of the clique's own table.
         """
         own = [table for table in self.tables if table.clique == clique]
+        others = [table.clique for table in self.tables if table.clique != clique]
         sharing = [
-            columns
-            for columns in (*(table.clique for table in self.tables), *self.interactions)
-            if columns != clique and len({*columns} & {*clique}) > 2
+            columns for columns in (*others, *self.interactions) if len({*columns} & {*clique}) > 2
         ]
         if own and (not sharing or len(clique) > _MOST_COLUMNS):
             return self._beyond_pairs_alone(own[0], expected)
@@ -194,9 +193,8 @@ class Pooled:
         found = gap.values.copy()
         for part in self._parts(table.clique, most=2):
             found -= self._spread(part, beyond(margin(gap, part)), table.clique)
-            left -= (
-                self._part_of_cell(part, table.clique) * table.values.size / self.domain.size(part)
-            )
+            free = math.prod(size - 1 for size in self.domain.project(part).sizes)
+            left -= free / table.values.size
         return found, max(left, 0.0) * table.variance
 
     def _spread(

@@ -61,9 +61,9 @@ class LargerDraws:
         if len(kept) < len(larger):
             # They are already paid for, so their pairs are better than nothing.
             _LOG.warning(
-                "%d measured tables have more than %d cells; only their pairs are used.",
-                len(larger) - len(kept),
+                "Tables of more than %d cells are used through their pairs only: %d.",
                 MOST_CELLS,
+                len(larger) - len(kept),
             )
         return cls(domain, pooled, zeros, tuple(sorted(kept, key=lambda c: (len(c), c))))
 

@@ -78,10 +78,17 @@ def test_posterior_sets_of_every_preset_that_measures_tables(tmp_path, method):
 @pytest.mark.parametrize("method", ["independent", "mst", "aim", "mwem-pgm", "privbayes"])
 def test_posterior_sets_are_refused_where_nothing_is_known_of_most_pairs(tmp_path, method):
     more = {"method": method, "privacy": "{epsilon: 2, delta: 1e-6}"}
-    for text in ("", "reconstruct: {method: gum}\n", "reconstruct: {method: auto}\n"):
-        with pytest.raises(BadInput, match=r"synthesize\.mode: .* need a relation of every pair"):
-            spec_of(tmp_path, text, **more)
-        assert write_spec(tmp_path, text, **more).mode == "shared"
+    text = "reconstruct: {method: auto}\n"
+    with pytest.raises(BadInput, match=r"synthesize\.mode: .* so there are no posterior sets"):
+        spec_of(tmp_path, text, **more)
+    assert write_spec(tmp_path, text, **more).mode == "shared"
+
+
+def test_stated_tables_of_single_columns_make_no_posterior_sets(tmp_path):
+    alone = "select: {cliques: [[a], [b]]}\n"
+    with pytest.raises(BadInput, match="fixed measures no pair of columns"):
+        spec_of(tmp_path, alone)
+    assert write_spec(tmp_path, alone, method="fixed").mode == "shared"
 
 
 def test_a_stated_reconstruction_that_makes_no_posterior_sets_is_refused(tmp_path):
