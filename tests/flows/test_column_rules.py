@@ -87,7 +87,7 @@ CASES = [
     ("privsyn", "posterior", "{epsilon: 1, delta: 1e-6}"),
     ("privsyn", "shared", "{epsilon: 0.3, delta: 0}"),
     ("independent", "shared", "{epsilon: 1, delta: 0}"),
-    ("aim", "posterior", "{epsilon: 1, delta: 1e-6}"),
+    ("aim", "split", "{epsilon: 1, delta: 1e-6}"),
     ("modips", "shared", "{epsilon: 1, delta: 0}"),
     ("mst", "shared", "{epsilon: 1, delta: 1e-6}"),
     ("privbayes", "shared", "{epsilon: 1, delta: 0}"),
