@@ -82,7 +82,7 @@ def test_independent_pairs_rarely_stand_out(first, second, records, scale, with_
                 released.append(noisy_table(one, values, scale=scale, noise=noise))
         clear += found_of(released, schema).clear
     # At the stated rate 12 or more of 600 have a probability below 1e-11. The noise of skewed
-    # columns that only the pair tells has heavier tails than the approximation: 1 to 3 %.
+    # columns that only the pair tells has heavier tails than the approximation: here 3 %.
     assert clear <= (30 if not with_ones and len(first) > 2 else 11)
     assert 10 * repeats * FALSE_ALARM < 11
 

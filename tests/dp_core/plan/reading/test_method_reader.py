@@ -56,7 +56,7 @@ OF_TABLES = ("fdh", "cipher", "steps")
 
 
 @pytest.mark.parametrize("method", OF_TABLES)
-def test_posterior_sets_of_every_preset_that_measures_tables(tmp_path, method):
+def test_posterior_sets_of_presets_whose_tables_inform_all_pairs(tmp_path, method):
     privacy = "{epsilon: 2, delta: 1e-6}"
     spec = spec_of(tmp_path, "", sets=2, method=method, privacy=privacy)
     made_by = "auto" if method == "steps" else "gum"
