@@ -28,3 +28,21 @@ def centred_normals(
 ) -> NDArray[np.float64]:
     """Return centred draws of standard normal variables, shape (sets, *shape)."""
     return centred(rng.normal(size=(sets, *shape)))
+
+
+def shared_out(
+    probabilities: NDArray[np.float64], sets: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return a choice for each set, as often as its probability says (systematic sampling).
+
+    Args:
+        probabilities: Weight of each choice, shape (choices,), not negative.
+        sets: Number of sets.
+        rng: Generator; same state, same choices.
+
+    Returns:
+        Places in `probabilities`, shape (sets,), in random order.
+    """
+    ends = np.cumsum(probabilities)
+    places = (np.arange(sets) + rng.random()) / sets * ends[-1]
+    return rng.permutation(np.minimum(np.searchsorted(ends, places), probabilities.size - 1))

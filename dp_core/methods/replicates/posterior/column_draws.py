@@ -1,8 +1,8 @@
 """Draws of one-way tables given the noisy ones.
 
-The prior is flat on nonnegative counts. A prior learned from the column's other levels would make
-sets slightly more accurate, but intervals of a rare level among many empty ones would cover less
-often.
+The prior is flat on nonnegative counts, but for the ends of numbers (`hidden_tails`). A prior
+learned from a column's other levels would make sets slightly more accurate, but intervals of a rare
+level among many empty ones would cover less often.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.methods.replicates.centred_draws import centred_normals
 from dp_core.methods.replicates.posterior.agreement import with_total
+from dp_core.methods.replicates.posterior.hidden_tails import prior_means
 from dp_core.methods.replicates.posterior.known_sums import Condition, KnownSums, drawn_errors
 from dp_core.methods.replicates.posterior.truncation import (
     Floats,
     central_counts,
     truncated,
+    truncated_mean,
     truncated_variance,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
@@ -59,30 +61,6 @@ def draw_total(pooled: Pooled, sets: int, rng: np.random.Generator) -> tuple[flo
     return total, np.maximum(truncated(np.asarray([total]), spread, scores)[:, 0], 1.0)
 
 
-def with_geometric_tails(counts: Floats, scores: Floats | None) -> Floats:
-    """Return noisy counts that fall towards the ends of a column, where noise hides its levels.
-
-    A few records of noise far out change the moments of a number more than all others. So beyond
-    the last level that stands out, the counts continue it as a geometric series with the same sum.
-
-    Args:
-        counts: Noisy counts, shape (levels,), in records.
-        scores: Values of the levels, which ascend but for a missing one, cut to those of levels
-            that stand out (`clear_scores`); None for levels without values, whose counts stay.
-    """
-    if scores is None:
-        return counts
-    found = counts.copy()
-    for tail in (
-        np.flatnonzero(scores == scores.min())[::-1],
-        np.flatnonzero(scores == scores.max()),
-    ):
-        left, last = max(float(counts[tail[1:]].sum()), 0.0), max(float(counts[tail[0]]), 1.0)
-        series = (left / (left + last)) ** np.arange(1, tail.size)
-        found[tail[1:]] = left * series / max(float(series.sum()), 1e-300)
-    return found
-
-
 def draw_column(
     domain: Domain,
     measured: Told | None,
@@ -90,7 +68,7 @@ def draw_column(
     total: float,
     totals: Floats,
     zeros: StructuralZeros,
-    scores: Floats | None,
+    values: Floats | None,
     sums: KnownSums | None = None,
     rng: np.random.Generator,
 ) -> ColumnDraws:
@@ -102,10 +80,10 @@ def draw_column(
         total: Estimated number of records.
         totals: Number of records of each set, shape (sets,).
         zeros: Impossible cells; levels that cannot occur get no records.
-        scores: Value of each level, shape (levels,), whose mean is kept; None for levels without
-            values.
-        sums: Noisy sums of the counts that were measured apart, which are kept as well; None (the
-            default) without any.
+        values: Value of each level, shape (levels,), NaN for missing; None for levels without
+            values. Where noise hides the ends of their range, counts fall (`hidden_tails`).
+        sums: Noisy sums of the counts that were measured apart, which are kept; None (the default)
+            without any.
         rng: Generator; same state, same draws.
     """
     possible = ~zeros.mask(domain)
@@ -114,34 +92,36 @@ def draw_column(
         return ColumnDraws(total * even, np.multiply.outer(totals, even))
     counts = measured[0]
     spread = np.sqrt(np.maximum(np.broadcast_to(measured[1], counts.shape), 0.0))
-    left = truncated_variance(counts, spread) * possible
     noise = centred_normals(len(totals), counts.shape, rng)
     if sums is not None:
         given = Condition.of(counts, spread**2, sums.weights, sums)
         counts, spread = given.mean, np.sqrt(given.variances)
         off = given.deviations(noise, drawn_errors(sums, len(totals), rng))
         noise = off / np.maximum(spread, 1e-9)
-        left = truncated_variance(counts, spread) * possible
-    drawn = truncated(counts, spread, noise) * possible
-    middle = central_counts(with_geometric_tails(counts, scores), spread, possible)
+    order = np.empty(0, dtype=np.intp)
+    if values is not None:
+        order = np.argsort(values, kind="stable")
+        order = order[(possible & ~np.isnan(values))[order]]
+    prior = prior_means(counts, spread, order, len(totals), rng)
+    flat = np.isinf(prior.middle)
+    # An exponential prior lowers the mean of a normal variable by its variance over the prior mean.
+    hidden = counts - spread**2 / prior.middle
+    left = truncated_variance(hidden, spread) * possible
+    drawn = truncated(counts - spread**2 / prior.draws, spread, noise) * possible
+    middle = central_counts(counts, spread, possible & flat)
+    middle[~flat] = truncated_mean(hidden, spread)[~flat]
+    weights = [] if sums is None else list(sums.weights * possible)
 
-    def settled(values: Floats, before: Floats, size: float) -> Floats:
-        if scores is None:
-            return with_total(values, left, size)
-        # The sum of centred scores does not depend on the total.
-        centre = float(middle @ scores) / max(float(middle.sum()), 1e-9)
-        apart = (scores - centre) / max(float(np.abs(scores - centre).max()), 1e-12) * possible
-        kept = [(apart, float(apart @ before))]
-        if sums is not None:
-            kept += [(each, float(each @ before)) for each in sums.weights * possible]
-        return with_total(values, left, size, kept)
+    def settled(cells: Floats, before: Floats, size: float) -> Floats:
+        kept = [(each, float(each @ before)) for each in weights]
+        return with_total(cells, left, size, kept)
 
     return ColumnDraws(
         settled(middle, counts, total),
         np.array(
             [
-                settled(values, counts + spread * scaled, size)
-                for values, scaled, size in zip(drawn, noise, totals, strict=True)
+                settled(cells, counts + spread * scaled, size)
+                for cells, scaled, size in zip(drawn, noise, totals, strict=True)
             ]
         ),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.replicates.centred_draws import centred_normals
+from dp_core.methods.replicates.centred_draws import centred_normals, shared_out
 from dp_core.methods.replicates.posterior.agreement import Moment, clear_scores, with_margins
 from dp_core.methods.replicates.posterior.known_sums import Condition, KnownSums, drawn_errors
 from dp_core.methods.replicates.posterior.pair_prior import Component, Pair, conditional
@@ -23,7 +23,6 @@ from dp_core.methods.replicates.posterior.truncation import (
 
 _LEAST_BELIEF = 1e-3  # smallest probability of a component that is used
 _LEAST_BEFORE_SUMS = 1e-9  # the same before sums that can make a component likely
-_CLEAR = 20.0  # smallest number of records of a level for which the mean of a number is kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +97,7 @@ class PairPosterior:
             sets: Number of sets.
             rng: Generator; same state, same draws.
         """
-        chosen = _components(self.belief, sets, rng)
+        chosen = shared_out(self.belief, sets, rng)
         scores = centred_normals(sets, self.means.shape[1:], rng)
         drawn = self.means[chosen] + self._deviations(chosen, scores, rng)
         drawn = drawn - drawn.mean(axis=0)
@@ -160,13 +159,6 @@ def _given_sums(
     )
 
 
-def _components(belief: Floats, sets: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return a component for each set (systematic sampling, in random order)."""
-    ends = np.cumsum(belief)
-    places = (np.arange(sets) + rng.random()) / sets * ends[-1]
-    return rng.permutation(np.minimum(np.searchsorted(ends, places), belief.size - 1))
-
-
 def pair_table(
     posterior: PairPosterior,
     deviation: Floats | None,
@@ -188,51 +180,31 @@ def pair_table(
     """
     drawn, left = posterior.nonnegative_cells(expected, deviation)
     whole = expected + (posterior.mean if deviation is None else deviation)
-    moments = _moments(whole, rows, columns, scores, posterior.stddev**2)
-    return with_margins(drawn, left, rows, columns, moments)
+    kept = _product(whole, rows, columns, scores, posterior.stddev**2)
+    return with_margins(drawn, left, rows, columns, kept)
 
 
-def _moments(
+def _product(
     table: Floats,
     rows: Floats,
     columns: Floats,
     scores: tuple[Floats | None, Floats | None],
     variances: Floats,
 ) -> list[Moment]:
-    """Return the moments of a table that truncation must not change.
+    """Return the sum of the products of two columns' values, which truncation must not change.
 
-    For two columns with values, this is the sum of their products. For one, it is the mean of its
-    values in each level of the other column with more than `_CLEAR` records. Values are cut to what
-    stands out from noise (`clear_scores`).
+    Values are cut to what stands out from noise (`clear_scores`). Without values of both columns,
+    there is nothing to keep.
     """
-    found: list[Moment] = []
     one, other = scores
-    if one is not None and other is not None:
-        first = clear_scores(one, rows, variances.sum(axis=1))
-        second = clear_scores(other, columns, variances.sum(axis=0))
-        if first is not None and second is not None:
-            product = np.multiply.outer(_standard(first, rows), _standard(second, columns))
-            found.append((product, float((product * table).sum())))
-    elif one is not None:
-        found = _means(table, rows, columns, one, variances)
-    elif other is not None:
-        turned = _means(table.T, columns, rows, other, variances.T)
-        found = [(weights.T, sums) for weights, sums in turned]
-    return found
-
-
-def _means(
-    table: Floats, rows: Floats, columns: Floats, scores: Floats, variances: Floats
-) -> list[Moment]:
-    """Return the sums of the first column's values in each level of the second one."""
-    found: list[Moment] = []
-    for level in np.flatnonzero(columns > _CLEAR):
-        own = clear_scores(scores, table[:, level], variances[:, level])
-        if own is not None:
-            weights = np.zeros(table.shape)
-            weights[:, level] = _standard(own, rows)
-            found.append((weights, float((weights * table).sum())))
-    return found
+    if one is None or other is None:
+        return []
+    first = clear_scores(one, rows, variances.sum(axis=1))
+    second = clear_scores(other, columns, variances.sum(axis=0))
+    if first is None or second is None:
+        return []
+    product = np.multiply.outer(_standard(first, rows), _standard(second, columns))
+    return [(product, float((product * table).sum()))]
 
 
 def _standard(scores: Floats, counts: Floats) -> Floats:

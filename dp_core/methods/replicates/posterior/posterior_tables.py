@@ -156,8 +156,8 @@ class PosteriorTables:
                 None (the default) if it was not measured.
             dependence_stddev: Standard deviation of the noise of these sums, in records; 0 (the
                 default) without them.
-            scores: Value of each level of numeric and ordinal columns, NaN for missing; the moments
-                of these columns are kept. None by default.
+            scores: Value of each level of numeric and ordinal columns, NaN for missing: they tell
+                which levels are at the ends, and products of two columns are kept. None by default.
             sums: Noisy sums that were measured apart from tables, by column or pair in the order of
                 the domain; None (the default) without any.
             counts: Public one-way tables, by column, each with `rows` records; they are those of
@@ -174,7 +174,8 @@ class PosteriorTables:
         pooled = pool(domain, released, rows=rows)
         zeros = zeros.with_empty_levels(domain, most_cells=MOST_CELLS).with_implied_pairs(domain)
         total, totals = draw_total(pooled, sets, rng)
-        known = _known_scores(pooled, scores or {})
+        valued = scores or {}
+        known = _known_scores(pooled, valued)
         told, fixed = sums or {}, counts or {}
         nested, columns = domain.nested, dict[str, ColumnDraws]()
         children = (
@@ -193,7 +194,7 @@ class PosteriorTables:
                     total=total,
                     totals=totals,
                     zeros=zeros,
-                    scores=known.get(name),
+                    values=valued.get(name),
                     sums=told.get((name,)),
                     rng=rng,
                 )

@@ -1,4 +1,4 @@
-"""The centre of a column's counts where noise hides the ends of a number."""
+"""The centre and the draws of a column's counts where noise hides the ends of a number."""
 
 from __future__ import annotations
 
@@ -6,59 +6,56 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.domain import Domain
-from dp_core.methods.replicates.posterior.agreement import clear_scores
-from dp_core.methods.replicates.posterior.column_draws import draw_column, with_geometric_tails
-from dp_core.methods.replicates.posterior.truncation import central_counts
+from dp_core.methods.replicates.posterior.column_draws import draw_column
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
-
-def test_beyond_what_stands_out_counts_fall_as_a_geometric_series_of_the_same_sum():
-    counts = np.array([4.0, -2.0, 900.0, 600.0, 30.0, -10.0, 40.0, -20.0])
-    scores = np.array([2.0, 2.0, 2.0, 3.0, 3.0, 3.0, 3.0, 3.0])
-    found = with_geometric_tails(counts, scores)
-    assert found[2:4] == pytest.approx(counts[2:4])
-    assert found[4:].sum() == pytest.approx(40.0)
-    assert found[5:] / found[4:-1] == pytest.approx(np.full(3, 40 / 640))
-    assert found[:2].sum() == pytest.approx(2.0)
-    assert found[1] > found[0] > 0
+FALLING = np.array([9_000.0, 5_000.0, 1_500.0, 400.0, 80.0, 15.0, 4.0, 1.0, *np.zeros(17)])
 
 
-def test_a_tail_whose_noise_is_below_zero_is_empty():
-    found = with_geometric_tails(np.array([500.0, 80.0, -9.0, 3.0]), np.array([0.0, 1.0, 1.0, 1.0]))
-    assert found[2:].tolist() == [0.0, 0.0]
+def column(counts, noise, *, values=True, sets=5, seed=0):
+    """Return the draws of a column of these counts with normal noise, and its levels' values."""
+    rng, levels = np.random.default_rng(seed), np.arange(counts.size, dtype=np.float64)
+    total = float(counts.sum())
+    found = draw_column(
+        Domain(("pay",), (counts.size,)),
+        (counts + rng.normal(0, noise, counts.size), noise**2),
+        total=total,
+        totals=np.full(sets, total),
+        zeros=StructuralZeros(),
+        values=levels if values else None,
+        rng=rng,
+    )
+    return found, levels
 
 
-def test_levels_without_values_and_ends_that_stand_out_stay():
-    counts = np.array([5.0, -3.0, 400.0])
-    assert with_geometric_tails(counts, None) is counts
-    np.testing.assert_array_equal(with_geometric_tails(counts, np.array([0.0, 1.0, 2.0])), counts)
+def spread(counts, values):
+    return np.sqrt(np.cov(values, aweights=counts, bias=True))
 
 
-def test_empty_bins_far_out_do_not_move_the_spread_of_a_number():
-    """Of 25 bins the first three have all records; 200 draws of noise of 30 records a bin."""
-    rng = np.random.default_rng(7)
-    exact = np.zeros(25)
-    exact[:3] = 9_000.0, 5_000.0, 2_000.0
-    values = np.arange(25.0)
+@pytest.mark.parametrize("values", [False, True])
+def test_empty_bins_far_out_move_the_spread_of_a_number_only_without_its_values(values):
+    """Mean over 60 draws of noise of 46 records a bin."""
+    ratios = []
+    for seed in range(60):
+        found, levels = column(FALLING, 46.0, values=values, seed=seed)
+        one_set = spread(found.draws[0], levels)
+        ratios.append([spread(found.middle, levels), one_set] / spread(FALLING, levels))
+    middle, one_set = np.mean(ratios, axis=0)
+    if values:
+        assert middle < 1.15
+        assert one_set < 1.15
+    else:
+        assert middle > 1.3
+        assert one_set > 1.9
 
-    def spread(counts):
-        mean = counts @ values / counts.sum()
-        return np.sqrt(counts @ (values - mean) ** 2 / counts.sum())
 
-    ratios, plain = [], []
-    for _ in range(200):
-        noisy = exact + rng.normal(0, 30.0, 25)
-        found = draw_column(
-            Domain(("pay",), (25,)),
-            (noisy, 900.0),
-            total=16_000.0,
-            totals=np.full(2, 16_000.0),
-            zeros=StructuralZeros(),
-            scores=clear_scores(values, noisy, np.full(25, 900.0)),
-            rng=rng,
-        )
-        ratios.append(spread(found.middle) / spread(exact))
-        usual = central_counts(noisy, np.full(25, 30.0), np.ones(25, dtype=bool))
-        plain.append(spread(usual) / spread(exact))
-    assert np.mean(plain) > 1.3
-    assert np.mean(ratios) < 1.2
+def test_intervals_of_a_numbers_mean_and_spread_cover():
+    """Of 200 files, intervals of t(4) from 5 sets contain the file's mean and spread."""
+    inside = []
+    for seed in range(200):
+        found, levels = column(FALLING, 46.0, seed=seed)
+        of_sets = np.array([[each @ levels, spread(each, levels)] for each in found.draws])
+        half = 2.776 * np.sqrt(1.2 * of_sets.var(axis=0, ddof=1))
+        exact = FALLING @ levels, spread(FALLING, levels)
+        inside.append(np.abs(of_sets.mean(axis=0) - exact) <= half)
+    assert (np.mean(inside, axis=0) > 0.9).all()

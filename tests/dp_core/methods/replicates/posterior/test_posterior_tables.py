@@ -211,6 +211,32 @@ def test_a_value_far_out_that_nobody_has_does_not_move_the_others(seed):
     assert distance(scores) < 1.3 * distance(None)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_long_tail_beside_a_rare_level_stays_near_its_noisy_table(seed):
+    domain, rng = Domain(("rare", "tail"), (2, 13)), np.random.default_rng(seed)
+    every = np.array([2400, 2600, 3800, 4700, 4600, 3600, 2300, 1150, 530, 180, 40, 10, 4])
+    rare = np.array([280, 320, 480, 230, 230, 80, 30, 12, 6, 2, 0, 0, 0])
+    counts = np.array([every - rare, rare])
+    released = []
+    for clique, scale in ((("rare",), 80.0), (("tail",), 43.0), (domain.columns, 26.0)):
+        noisy = np.rint(
+            summed(counts, domain, clique)
+            + rng.normal(0, scale, domain.size(clique)).reshape(domain.project(clique).sizes)
+        )
+        released.append(noisy_table(domain.project(clique), noisy.astype(np.int64), scale=scale))
+    found = PosteriorTables.of(
+        domain,
+        released,
+        sets=4,
+        rows=None,
+        zeros=NOTHING,
+        scores={"tail": np.geomspace(10, 50_000, 13)},
+        rng=rng,
+    )
+    for tables in (found.central_tables(), *(found.draw(number) for number in range(1, 5))):
+        assert np.abs(tables[-1].values - released[-1].values).max() < 5 * 26
+
+
 def test_a_column_of_many_levels_takes_no_matrix_of_their_square(monkeypatch):
     """A matrix of 3,000 x 3,000 levels is refused; 200 MB would be 5,000 x 5,000."""
     domain = Domain(("many", "a", "b"), (3_000, 3, 4))
