@@ -30,10 +30,9 @@ from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.definition import Column, Schema
 
 _MOST_COLUMNS = 16  # with more, Gaussian noise is smaller; and plans must be fast
-_JOINT = 0.75  # largest expected error of the joint table, relative to that of looking first
-# Beyond these limits, files whose columns depend strongly lost accuracy (benchmarks/notes/auto.md).
+# Within these limits no file was nearer by looking first (benchmarks/notes/auto.md).
 _FEW_CELLS = 256
-_CELLS_OFF = 0.05  # largest expected TVD of the joint table by noise alone
+_CELLS_OFF = 1.0  # largest expected TVD of the joint table by noise alone
 _COLUMNS = 1.05  # largest expected error of columns alone, if pairs depend as much as is usual
 _HIDDEN = 3.0  # noise of the mean score relative to the records; the largest score is 2
 
@@ -54,18 +53,15 @@ def better_plan(spec: ReleaseSpec) -> Plan | None:
         return None
     joint = _plan_at_once(spec, "joint") if spec.schema.domain.size() <= _FEW_CELLS else None
     laplace = Currency("pure", spec.privacy.epsilon)
-    if joint is None and not _noise_hides_scores(spec, laplace):
+    if joint is not None and joint.tables[0].tvd(spec.schema.rows_about or 1) <= _CELLS_OFF:
+        return joint
+    if not _noise_hides_scores(spec, laplace):
         return None
     try:
         looking = make_plan(spec)
     except BadInput:
         return None  # whoever makes the plan reports it
     before = _expected_errors(looking)
-    if joint is not None:
-        after, rows = _expected_errors(joint), spec.schema.rows_about or 1
-        nearer = math.prod(map(_both, after)) <= _JOINT**2 * math.prod(map(_both, before))
-        if nearer and joint.tables[0].tvd(rows) <= _CELLS_OFF:
-            return joint
     columns = (
         _plan_at_once(spec, "columns") if _noise_hides_scores(spec, looking.currency) else None
     )

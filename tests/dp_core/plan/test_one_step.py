@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.trial import trial_plan
+from dp_core.accounts.memory_session import MemorySession
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
@@ -17,8 +18,9 @@ from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.costs import DEPENDENCES
 from dp_core.plan.forecast.error_forecast import KnownTable, planned_error
 from dp_core.plan.forecast.one_step import better_plan, many_levels
-from dp_core.plan.procedure import carry_out
+from dp_core.plan.procedure import ask_all, carry_out, fits, restore
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from tests.exact_tables import counts_of
 from tests.specs import plan_of
 
 DELTA = Fraction("1e-9")
@@ -67,6 +69,18 @@ def test_a_joint_table_of_few_cells_gets_the_whole_budget(mode):
     assert plan.spec.selector.at_once == "joint"
     assert measured(plan) == {("measure", FIVE.columns)}
     assert plan.costs["measure"] == plan.currency.limit
+
+
+def test_records_of_a_joint_table_are_those_of_its_centre_also_when_restored():
+    plan = planned(FIVE, "2", 1_000, mode="posterior", sets=2)
+    session = MemorySession(plan.currency, plan.spec.privacy.neighbours)
+    asked = ask_all(plan, MemoryCounter(file_of(FIVE, 1_000, seed=3)), session)
+    for number, model in fits(asked.plan, asked.released, asked.selections, rows=asked.rows):
+        (table,) = model.tables
+        again = restore(asked.plan, asked.released, number, tables=model.tables, rows=model.rows)
+        for each in (model, again):
+            drawn = each.sample(model.rows, rng=np.random.default_rng(number))
+            np.testing.assert_array_equal(counts_of(drawn, FIVE.columns), table.values)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numba
 import numpy as np
 
 _RARE = 0.03  # expected records of a cell below which it gets a record at random
+_ROUNDING = 1e-6  # records
 
 
 @numba.njit(nogil=True, cache=True)
@@ -14,7 +15,8 @@ def deal(order, group, share, claim, owed, dealt):  # type: ignore[no-untyped-de
 
     Records are processed in order. For each record, the claim of every value grows by its share;
     the value with the largest claim is assigned, and its claim decreases by 1. So in any run of
-    consecutive records of a group, each value's count is within about one of its expectation.
+    consecutive records of a group, each value's count is within about one of its expectation. In a
+    whole group it is at most its expectation, rounded up: whole expectations are met exactly.
 
     Args:
         order: Indices of the records in processing order; records of a group are consecutive.
@@ -28,6 +30,7 @@ def deal(order, group, share, claim, owed, dealt):  # type: ignore[no-untyped-de
     values = share.shape[1]
     possible = np.empty(values, dtype=np.int64)
     part = np.empty(values)
+    room = np.empty(values, dtype=np.int64)
     turn = 0
     while turn < order.size:
         now = group[order[turn]]
@@ -58,13 +61,16 @@ def deal(order, group, share, claim, owed, dealt):  # type: ignore[no-untyped-de
                     part[some] = share[now, value]
                     some += 1
         total = part[:some].sum()
+        for place in range(some):
+            room[place] = np.ceil(part[place] / total * (end - turn) - _ROUNDING)
         for record in order[turn:end]:
-            best = 0
+            best = -1
             for place in range(some):
                 value = possible[place]
                 claim[value] += part[place] / total
-                if claim[value] > claim[possible[best]]:
+                if room[place] > 0 and (best < 0 or claim[value] > claim[possible[best]]):
                     best = place
             dealt[record] = possible[best]
             claim[possible[best]] -= 1.0
+            room[best] -= 1
         turn = end

@@ -105,22 +105,22 @@ def draw_column(
     prior = prior_means(counts, spread, order, len(totals), rng)
     flat = np.isinf(prior.middle)
     # An exponential prior lowers the mean of a normal variable by its variance over the prior mean.
-    hidden = counts - spread**2 / prior.middle
-    left = truncated_variance(hidden, spread) * possible
-    drawn = truncated(counts - spread**2 / prior.draws, spread, noise) * possible
+    lowered = counts - spread**2 / prior.middle
     middle = central_counts(counts, spread, possible & flat)
-    middle[~flat] = truncated_mean(hidden, spread)[~flat]
+    middle[~flat] = truncated_mean(lowered, spread)[~flat]
+    drawn = truncated(counts - spread**2 / prior.draws, spread, noise) * possible
+    usual = counts - spread**2 / prior.draws.mean(axis=0)
     weights = [] if sums is None else list(sums.weights * possible)
 
-    def settled(cells: Floats, before: Floats, size: float) -> Floats:
+    def settled(cells: Floats, mean: Floats, before: Floats, size: float) -> Floats:
         kept = [(each, float(each @ before)) for each in weights]
-        return with_total(cells, left, size, kept)
+        return with_total(cells, truncated_variance(mean, spread) * possible, size, kept)
 
     return ColumnDraws(
-        settled(middle, counts, total),
+        settled(middle, lowered, counts, total),
         np.array(
             [
-                settled(cells, counts + spread * scaled, size)
+                settled(cells, usual, counts + spread * scaled, size)
                 for cells, scaled, size in zip(drawn, noise, totals, strict=True)
             ]
         ),

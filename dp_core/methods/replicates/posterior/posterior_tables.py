@@ -41,6 +41,7 @@ from dp_core.methods.replicates.posterior.column_draws import (
     draw_column,
     draw_total,
 )
+from dp_core.methods.replicates.posterior.joint_draws import JointDraws, is_alone
 from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.larger_draws import LargerDraws
 from dp_core.methods.replicates.posterior.nested_draws import (
@@ -110,6 +111,8 @@ class PosteriorTables:
             otherwise empty.
         children: For each column that lies within another, its codes within each code of the other.
         larger: Posteriors of the measured tables of three columns and more.
+        joint: Draws of the table of all columns, if nothing else was measured. Then `columns`,
+            `pairs` and `larger` are empty, because all tables are its margins.
         seed: Seed of the draws, which are the same for every call.
     """
 
@@ -123,6 +126,7 @@ class PosteriorTables:
     middles: Mapping[Clique, Floats]
     children: Mapping[str, Children]
     larger: LargerDraws
+    joint: JointDraws | None
     seed: int
 
     @classmethod
@@ -177,6 +181,21 @@ class PosteriorTables:
         valued = scores or {}
         known = _known_scores(pooled, valued)
         told, fixed = sums or {}, counts or {}
+        if is_alone(pooled) and not (told or fixed or public):
+            return cls(
+                domain=domain,
+                zeros=zeros,
+                total=total,
+                totals=totals,
+                columns={},
+                scores=known,
+                pairs={},
+                middles={},
+                children={},
+                larger=LargerDraws(domain, pooled, zeros, ()),
+                joint=JointDraws.of(pooled, zeros, total=total, totals=totals, rng=rng),
+                seed=0,
+            )
         nested, columns = domain.nested, dict[str, ColumnDraws]()
         children = (
             {}
@@ -273,6 +292,7 @@ class PosteriorTables:
             middles={},
             children=children,
             larger=LargerDraws.of(domain, pooled, zeros),
+            joint=None,
             seed=int(rng.integers(1 << 62)),
         )
         return found.with_areas(pooled, every, coded, asked, dependence_stddev)
@@ -413,8 +433,11 @@ class PosteriorTables:
     def central_tables(self) -> tuple[Table, ...]:
         """Return the most accurate tables, of the same cliques as `draw` does.
 
-        They are those of a set to look at. No interval follows from it.
+        They are those of a set to look at. No interval follows from it. If only the table of all
+        columns was measured, there is no other.
         """
+        if self.joint is not None:
+            return self.joint.tables(0)
         ones = {name: each.middle for name, each in self.columns.items()}
         found: dict[Clique, Floats] = {(name,): ones[name] for name in self.domain.columns}
         found |= self.middles or self._middles(ones)
@@ -432,6 +455,8 @@ class PosteriorTables:
     def draw(self, number: int) -> tuple[Table, ...]:
         """Return the tables of a set: of all columns, of the pairs, and of larger cliques.
 
+        If only the table of all columns was measured, there is no other.
+
         They are nonnegative, have the set's number of records, and agree with its one-way tables.
 
         Args:
@@ -440,6 +465,8 @@ class PosteriorTables:
         sets, at = len(self.totals), number - 1
         if not 1 <= number <= sets:
             raise ValueError(f"There is no set {number}: sets are numbered from 1 to {sets}.")
+        if self.joint is not None:
+            return self.joint.tables(number)
         ones = {name: self.columns[name].draws[at] for name in self.domain.columns}
         found: dict[Clique, Floats] = {(name,): values for name, values in ones.items()}
         for place, (clique, posterior) in enumerate(self.pairs.items()):
@@ -501,10 +528,9 @@ def measured_tables(
     found = PosteriorTables.of(
         domain, told, sets=2, rows=rows, zeros=zeros, unmeasured=False, rng=rng
     )
+    tables = found.joint.with_margins() if found.joint else found.central_tables()
     total = round(found.total)
-    return tuple(
-        Table(each.domain, each.values * (total / found.total)) for each in found.central_tables()
-    ), total
+    return tuple(Table(each.domain, each.values * (total / found.total)) for each in tables), total
 
 
 def drawn_pairs(

@@ -90,6 +90,21 @@ def _hazard(cut: Floats) -> Floats:
     return np.asarray(np.exp(-0.5 * near**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(-near)))
 
 
+def log_exponential_density(counts: Floats, stddev: Floats, means: Floats) -> Floats:
+    """Return the log density of noisy counts whose prior is exponential, up to a constant.
+
+    Args:
+        counts: Counts with normal noise, in records, any shape.
+        stddev: Standard deviations of the noise, in records.
+        means: Means of the priors, in records. All three broadcast.
+    """
+    from scipy.special import log_ndtr
+
+    noise = np.maximum(stddev, _LEAST)
+    off = noise / means - counts / noise
+    return np.asarray(off**2 / 2 + log_ndtr(-off) - np.log(means))
+
+
 def lowered(mean: Floats, stddev: Floats, *, left: float) -> Floats:
     """Return means of small cells that are lowered, so that truncation adds less to the table.
 

@@ -45,6 +45,12 @@ def test_dealt_records_of_a_joint_table_are_nearer_to_it_than_drawn_ones(rows, w
     assert errors[0] < (0.3 if ways < 3 or rows > 1000 else 0.6) * errors[1]
 
 
+def test_whole_counts_of_a_joint_table_are_dealt_exactly():
+    wanted = np.random.default_rng(4).poisson(1.5, DOMAIN.sizes)
+    data = deal([Table(DOMAIN, wanted.astype(np.float64))], int(wanted.sum()))
+    np.testing.assert_array_equal(counts_of(data, DOMAIN.columns), wanted)
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_no_reconstruction_adds_the_error_of_a_sample_to_the_tables_it_was_fitted_to(name):
     domain = Domain(("a", "b", "c"), (2, 3, 4))

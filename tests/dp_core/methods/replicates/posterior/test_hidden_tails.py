@@ -19,9 +19,19 @@ def means(counts, noise, order=None, sets=4):
 def test_levels_that_stand_out_have_a_flat_prior_and_those_beyond_fall():
     found = means([2, 3, 900, 600, 120, 20, 4, 1], 10.0)
     assert np.isinf(found.middle).tolist() == [False, False, *[True] * 3, *[False] * 3]
-    for each in (found.middle, *found.draws):
-        assert (np.diff(each[5:]) <= 0).all()
-        assert each[0] <= each[1]
+    assert (np.diff(found.middle[5:]) <= 0).all()
+    assert found.middle[0] <= found.middle[1]
+    np.testing.assert_array_equal(np.isinf(found.draws), np.isinf(found.middle)[None].repeat(4, 0))
+
+
+def test_a_hidden_level_is_an_exception_in_as_many_sets_as_its_count_makes_likely():
+    counts = np.zeros(60)
+    counts[:3], counts[40] = 5_000, 65
+    found = means(counts, 20.0, sets=1000)
+    often = (found.draws >= 3.5 * 20).mean(axis=0)
+    assert often[40] > 0.5
+    assert often[5:40].max() < 0.2
+    assert found.middle[40] < 5
 
 
 def test_a_tail_that_falls_by_the_same_ratio_is_told_by_little_noise():

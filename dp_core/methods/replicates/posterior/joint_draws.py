@@ -1,0 +1,150 @@
+"""Draws of the table of all columns, if it is the only one that was measured.
+
+All other tables are its margins. The general way, columns first and then pairs, would not know that
+no cell of the whole table is negative. Where most cells are nearly empty, this tells much about
+columns and pairs, too. The prior of a cell is learned from all cells (empirical Bayes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dp_core.client.released import Table
+from dp_core.kernel.counting.domain import Domain
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
+from dp_core.methods.reconstruction.estimates.raking import margin
+from dp_core.methods.replicates.centred_draws import centred_normals
+from dp_core.methods.replicates.posterior.agreement import with_total
+from dp_core.methods.replicates.posterior.truncation import (
+    Floats,
+    log_exponential_density,
+    truncated,
+    truncated_mean,
+    truncated_variance,
+)
+from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.tables.cliques import cliques_of
+
+_MOST_CELLS = 1 << 17
+_PARTS = 14  # of the prior
+_LEAST = 0.05  # mean of the first part, in standard deviations of the noise
+_ROUNDS = 100  # of the EM algorithm
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointDraws:
+    """Draws of the table of all columns.
+
+    Attributes:
+        domain: All columns.
+        middle: Centre of the draws, shape `domain.sizes`, in whole records.
+        draws: Draws of the sets, shape (sets, *domain.sizes), in whole records.
+    """
+
+    domain: Domain
+    middle: Floats
+    draws: Floats
+
+    @classmethod
+    def of(
+        cls,
+        pooled: Pooled,
+        zeros: StructuralZeros,
+        *,
+        total: float,
+        totals: Floats,
+        rng: np.random.Generator,
+    ) -> JointDraws:
+        """Return the draws.
+
+        Args:
+            pooled: All measurements: one table, of all columns (`is_alone`).
+            zeros: Impossible cells.
+            total: Estimated number of records.
+            totals: Number of records of each set, shape (sets,).
+            rng: Generator; same state, same draws.
+        """
+        domain, (table,) = pooled.domain, pooled.tables
+        possible = ~zeros.mask(domain)
+        counts = np.asarray(table.values, dtype=np.float64)[possible]
+        stddev = np.sqrt(table.variance)
+        means, weights = _learned_prior(counts, stddev)
+        lowered = counts[:, None] - stddev**2 / means
+        noise = np.broadcast_to(stddev, lowered.shape)
+        each = truncated_mean(lowered, noise)
+        middle = (weights * each).sum(axis=1)
+        squares = (weights * (truncated_variance(lowered, noise) + each**2)).sum(axis=1)
+        left = squares - middle**2
+        sets = len(totals)
+        places = np.argsort(rng.random((sets, counts.size)), axis=0) + rng.random(counts.size)
+        beyond = (places / sets)[:, :, None] > np.cumsum(weights, axis=1)
+        chosen = np.minimum(beyond.sum(axis=2), means.size - 1)
+        scores = centred_normals(sets, counts.shape, rng)
+        drawn = truncated(counts - stddev**2 / means[chosen], np.full(scores.shape, stddev), scores)
+        found = np.zeros((sets + 1, *domain.sizes))
+        for at, (cells, size) in enumerate(
+            zip((middle, *drawn), (total, *totals.tolist()), strict=True)
+        ):
+            found[at][possible] = _whole(with_total(cells, left, size))
+        return cls(domain, found[0], found[1:])
+
+    def tables(self, number: int) -> tuple[Table]:
+        """Return the table of all columns.
+
+        Args:
+            number: Number of the set, from 1; 0 for the centre.
+        """
+        return (Table(self.domain, self.draws[number - 1] if number else self.middle),)
+
+    def with_margins(self) -> tuple[Table, ...]:
+        """Return the central tables of columns, of pairs, and of all columns."""
+        (whole,) = self.tables(0)
+        sizes = range(1, min(len(self.domain), 3))
+        cliques = (each for size in sizes for each in cliques_of(self.domain, size))
+        return (*(Table(self.domain.project(each), margin(whole, each)) for each in cliques), whole)
+
+
+def _learned_prior(counts: Floats, stddev: float) -> tuple[Floats, Floats]:
+    """Return the prior of a cell, a mixture of exponential ones that is learned from all cells.
+
+    Args:
+        counts: Noisy counts, shape (cells,), in records.
+        stddev: Standard deviation of their noise, in records.
+
+    Returns:
+        The means of its parts, shape (parts,), in records, and the probability of each part for
+        each cell, shape (cells, parts).
+    """
+    least = max(_LEAST * stddev, 1e-6)
+    means = np.geomspace(least, max(float(counts.max(initial=0.0)), 4 * stddev, 2 * least), _PARTS)
+    told = log_exponential_density(counts[:, None], np.array(stddev), means)
+    likely = np.exp(told - told.max(axis=1, keepdims=True))
+    weights, found = np.full(_PARTS, 1 / _PARTS), likely
+    for _ in range(_ROUNDS):
+        found = weights * likely
+        found /= found.sum(axis=1, keepdims=True)
+        weights = (found.sum(axis=0) + 1 / _PARTS) / (counts.size + 1)
+    return means, found
+
+
+def _whole(cells: Floats) -> Floats:
+    """Return whole counts whose sum is that of the cells, rounded (largest remainders)."""
+    found = np.floor(cells)
+    short = round(float(cells.sum())) - int(found.sum())
+    found[np.argsort(found - cells, kind="stable")[:short]] += 1
+    return found
+
+
+def is_alone(pooled: Pooled) -> bool:
+    """Return whether nothing but the table of all columns was measured."""
+    tables, domain = pooled.tables, pooled.domain
+    return (
+        domain.nested is None
+        and len(domain) > 1
+        and len(tables) == 1
+        and not pooled.interactions
+        and set(tables[0].clique) == set(domain.columns)
+        and domain.size() <= _MOST_CELLS
+    )
