@@ -1,6 +1,7 @@
 """Files whose table of all columns has few cells: seeded, NumPy only, nobody's data.
 
     trees     each column depends on one of those before it
+    close     the same, in nearly every record
     cells     every cell of the joint table has a share of its own
 
 A file is named by its kind, the number of cells and the number of records: `trees_64_1000`. When
@@ -17,14 +18,15 @@ import numpy as np
 from benchmarks.auto_parts.draws import conditional, dataset, given, skewed
 from dp_core.kernel.counting.dataset import Dataset
 
-KINDS = ("trees", "cells")
+KINDS = ("trees", "cells", "close")
 SIZES: Mapping[int, tuple[int, ...]] = {
     math.prod(sizes): sizes
-    for sizes in ((2, 3, 4), (2,) * 6, (5, 6, 8), (3, 3, 4, 4, 5), (2, 3) * 4)
+    for sizes in ((2, 3, 4), (2,) * 6, (5, 6, 8), (2,) * 8, (3, 3, 4, 4, 5), (2, 3) * 4)
 }
-"""Levels of the columns, by the number of cells: 24, 64, 240, 720 and 1,296."""
+"""Levels of the columns, by the number of cells: 24, 64, 240, 256, 720 and 1,296."""
 _SEED = 300
-_STRENGTH = 0.5  # part of the records in which a column follows another
+_STRENGTHS = {"trees": 0.5, "close": 0.95}
+"""Part of the records in which a column follows another."""
 _UNEVEN = 0.4  # parameter of the Dirichlet distribution of the cells' shares
 
 
@@ -47,6 +49,6 @@ def few_cells(name: str, draw: int = 0) -> Dataset:
     columns = [rng.choice(sizes[0], size=number, p=skewed(sizes[0], 0.5, rng))]
     for axis, size in enumerate(sizes[1:], start=1):
         parent = int(rng.integers(0, axis))
-        table = conditional(sizes[parent], size, _STRENGTH, rng)
+        table = conditional(sizes[parent], size, _STRENGTHS[kind], rng)
         columns.append(given(columns[parent], table, rng))
     return dataset(columns, sizes)

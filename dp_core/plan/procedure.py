@@ -25,11 +25,8 @@ from dp_core.kernel.privacy import Stage
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.private_domain.questions import ask
 from dp_core.methods.reconstruction.auto import AutoReconstruction
-from dp_core.methods.reconstruction.gum import GumModel
-from dp_core.methods.reconstruction.joint.joint_model import DenseModel
 from dp_core.methods.reconstruction.linked.household_model import HouseholdModel
 from dp_core.methods.reconstruction.nested_model import NestedModel, drawn_column, inner_model
-from dp_core.methods.reconstruction.pgm import GraphicalModel
 from dp_core.methods.reconstruction.reconstructor import (
     LANES,
     FittedTables,
@@ -372,7 +369,7 @@ def _fitted_model(
         zeros=spec.schema.zeros,
         rng=spec.rng("fit", number),
     )
-    return _as_drawn(plan, released, model)
+    return _as_drawn(plan, model)
 
 
 def _central_model(plan: Plan, posterior: PosteriorDraws, released: Sequence[Released]) -> Model:
@@ -380,10 +377,10 @@ def _central_model(plan: Plan, posterior: PosteriorDraws, released: Sequence[Rel
     spec = plan.spec
     tables, size = posterior.tables.central_tables(), max(1, round(posterior.tables.total))
     method = spec.drawing(0)
-    if posterior.tables.joint or not isinstance(method, AutoReconstruction):
+    if not isinstance(method, AutoReconstruction):
         return restore(plan, released, 0, tables=tables, rows=size)
     model = method.of_tables(spec.schema.domain, tables, rows=size, zeros=spec.schema.zeros)
-    return _as_drawn(plan, released, model)
+    return _as_drawn(plan, model)
 
 
 def restore(
@@ -402,15 +399,14 @@ def restore(
     model = spec.drawing(number).restore(
         spec.schema.domain, tables, rows=rows, zeros=spec.schema.zeros, released=fitted_to
     )
-    return _as_drawn(plan, released, model)
+    return _as_drawn(plan, model)
 
 
-def _as_drawn(plan: Plan, released: Sequence[Released], model: Model) -> Model:
+def _as_drawn(plan: Plan, model: Model) -> Model:
     """Return the model that draws a release's sets.
 
     Of linked tables it draws households with their members, and of nested columns records in which
-    each area lies in its larger one. If only the table of all columns was measured, records are
-    drawn from it as it is.
+    each area lies in its larger one.
     """
     schema = plan.spec.schema
     if schema.domain.nested is not None:
@@ -420,10 +416,6 @@ def _as_drawn(plan: Plan, released: Sequence[Released], model: Model) -> Model:
         return NestedModel(model.domain, model.tables, inner, drawn, schema.zeros)
     if schema.domain.linked is not None:
         return _of_households(schema, model)
-    if isinstance(model, GraphicalModel | GumModel) and len(model.tables) == 1 < len(model.domain):
-        measured = [item.clique for item in released if isinstance(item, Measurement)]
-        if measured == [model.domain.columns]:
-            return DenseModel(model.domain, model.tables, model.rows, model.zeros)
     return model
 
 

@@ -122,6 +122,8 @@ class Project:
             lines |= self.usual
         if not any(word in stated for word in ("method", "synthesize", "uses", "tables")):
             lines["synthesize"] = SETS
+        if not any(word in stated for word in ("method", "select", "uses", "tables")):
+            lines["select"] = "{at_once: never}"  # so that every stage has something to do
         body = "".join(f"{key}: {value}\n" for key, value in lines.items())
         self.spec.write_text(body + text)
         return self.spec

@@ -12,7 +12,7 @@ from tasks.ledger.stored_result import CHECKSUM_BYTES, read_result, result_path
 from tasks.stages.reconstruct import require_committed_dependences
 from tests.flows.corpus import lent
 
-project = lent("method: auto\nsynthesize: {sets: 2, mode: posterior}\n")
+project = lent("method: auto\nselect: {at_once: never}\nsynthesize: {sets: 2, mode: posterior}\n")
 
 
 @pytest.fixture

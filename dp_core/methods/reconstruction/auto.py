@@ -20,6 +20,7 @@ from dp_core.client.released import Released, ReleasedKind, Table
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.gum import Gum
+from dp_core.methods.reconstruction.joint.joint_model import model_of_whole_counts
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.reconstruction.reconstructor import TABLES_AND_INTERACTIONS, Model, piece_rows
 from dp_core.methods.replicates.posterior.posterior_tables import measured_tables
@@ -72,6 +73,9 @@ class AutoReconstruction:
             rows: Number of records.
             zeros: Impossible cells.
         """
+        whole = model_of_whole_counts(domain, tables, rows, zeros)
+        if whole:
+            return whole
         method = self._by(domain, [table.clique for table in tables], zeros)
         if isinstance(method, Pgm):
             return method.of_tables(domain, tables, rows=rows, zeros=zeros)
@@ -86,6 +90,9 @@ class AutoReconstruction:
         zeros: StructuralZeros,
         released: Sequence[Released] = (),
     ) -> Model:
+        whole = model_of_whole_counts(domain, tables, rows, zeros)
+        if whole:
+            return whole
         # GUM stores the tables of all columns first. No clique of a junction tree is in another.
         moved = [(name,) for name in domain.columns]
         by_moves = [table.clique for table in tables[: len(domain)]] == moved

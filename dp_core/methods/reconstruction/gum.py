@@ -28,6 +28,7 @@ from dp_core.methods.reconstruction.estimates.implied_pairs import (
     unmeasured,
 )
 from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin, possible_joint
+from dp_core.methods.reconstruction.joint.joint_model import DenseModel, model_of_whole_counts
 from dp_core.methods.reconstruction.reconstructor import (
     TABLES_AND_INTERACTIONS,
     FittedTables,
@@ -275,10 +276,10 @@ class Gum:
         rows: int | None,
         zeros: StructuralZeros,
         rng: np.random.Generator,
-    ) -> GumModel:
+    ) -> GumModel | DenseModel:
         if self.shrink:
             tables, total = measured_tables(domain, released, rows=rows, zeros=zeros, rng=rng)
-            return GumModel(domain, tables, total, zeros, self)
+            return self.restore(domain, tables, rows=total, zeros=zeros)
         measurements = tables_of(released)
         known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         tables, total = consistent(
@@ -296,8 +297,9 @@ class Gum:
         rows: int,
         zeros: StructuralZeros,
         released: Sequence[Released] = (),  # noqa: ARG002
-    ) -> GumModel:
-        return GumModel(domain, tuple(tables), rows, zeros, self)
+    ) -> GumModel | DenseModel:
+        whole = model_of_whole_counts(domain, tables, rows, zeros)
+        return whole or GumModel(domain, tuple(tables), rows, zeros, self)
 
 
 def rule_cliques(

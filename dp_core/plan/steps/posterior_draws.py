@@ -30,7 +30,7 @@ from dp_core.methods.declared.declared_regression import DeclaredRegression
 from dp_core.methods.declared.told_sums import told_sums
 from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
-from dp_core.methods.replicates.public_size import factor_to, in_proportion
+from dp_core.methods.replicates.posterior.public_size import factor_to, in_proportion
 from dp_core.methods.selection.selector import Selection
 from dp_core.plan.chosen_domain import with_fitted_densities
 from dp_core.plan.plan import Plan

@@ -214,7 +214,7 @@ def test_swapped_arguments_are_recognised(project, command):
         ("1e-6}", "1e-4}", 3, "The largest privacy.delta that still fits is 1e-05."),
         ("release: town", "release: a b", 2, "is not a valid name of a release"),
         ("town.schema.yaml", "twon.schema.yaml", 2, "Did you mean 'town.schema.yaml'?"),
-        ("version", "measure: {share: 0.9}\nselect: {share: 0.3}\nversion", 2, "sum to 6/5"),
+        ("version", "measure: {share: 0.9}\none_way: {share: 0.3}\nversion", 2, "sum to 6/5"),
         ("town.csv", "https://example.org/x.csv", 2, "is a URL"),
     ],
 )

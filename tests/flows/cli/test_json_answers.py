@@ -86,8 +86,9 @@ def test_the_answers_of_the_commands_keep_their_shape(project, command, tmp_path
     ask("ledger", "raise", "waves", "--epsilon", 2, *WHO)
     ask("ledger", "forecast", spec)
     ask("ledger", "forecast", spec, "--every", "quarter")
+    plain = spec.read_text().replace("select: {at_once: never}\n", "")
     waves = folder / "waves.yaml"
-    waves.write_text(spec.read_text().replace("account: town", "account: waves") + "method: mst\n")
+    waves.write_text(plain.replace("account: town", "account: waves") + "method: mst\n")
     ask("plan", waves)
     ask("ledger", "approve", waves, *WHO)
     ask("plan", waves)
@@ -96,8 +97,7 @@ def test_the_answers_of_the_commands_keep_their_shape(project, command, tmp_path
     ask("ledger", "forecast", waves)
     tables = folder / "tables.yaml"
     tables.write_text(
-        spec.read_text()
-        + "method: fixed\ntables: [{of: [sex, age], weight: 3}]\nsynthesize: {sets: 0}\n"
+        plain + "method: fixed\ntables: [{of: [sex, age], weight: 3}]\nsynthesize: {sets: 0}\n"
     )
     ask("plan", tables)
     declared = folder / "declared.yaml"

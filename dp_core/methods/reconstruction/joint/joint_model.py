@@ -34,6 +34,25 @@ class DenseModel(FittedTables):
         return self.zeros.repair(records(self.domain, self.tables, rows, rng=rng), rng=rng)
 
 
+def model_of_whole_counts(
+    domain: Domain, tables: Sequence[Table], rows: int, zeros: StructuralZeros
+) -> DenseModel | None:
+    """Return the model of the last table if it has whole counts of all columns, otherwise None.
+
+    Such a table was measured (`posterior.joint_draws`). Records have exactly its counts.
+
+    Args:
+        domain: All columns.
+        tables: Estimated tables; larger ones come last.
+        rows: Number of records.
+        zeros: Impossible cells.
+    """
+    last = tables[-1]
+    if len(domain) < 2 or len(last.clique) < len(domain) or (last.values % 1).any():
+        return None
+    return DenseModel(domain, (last,), rows, zeros)
+
+
 class JointTable:
     """Base class of reconstructions with a `DenseModel`, which is restored from its one table."""
 

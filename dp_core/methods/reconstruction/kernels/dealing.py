@@ -16,7 +16,8 @@ def deal(order, group, share, claim, owed, dealt):  # type: ignore[no-untyped-de
     Records are processed in order. For each record, the claim of every value grows by its share;
     the value with the largest claim is assigned, and its claim decreases by 1. So in any run of
     consecutive records of a group, each value's count is within about one of its expectation. In a
-    whole group it is at most its expectation, rounded up: whole expectations are met exactly.
+    whole group without rare values it is at most its expectation, rounded up, so whole expectations
+    are met exactly.
 
     Args:
         order: Indices of the records in processing order; records of a group are consecutive.
@@ -64,12 +65,13 @@ def deal(order, group, share, claim, owed, dealt):  # type: ignore[no-untyped-de
         for place in range(some):
             room[place] = np.ceil(part[place] / total * (end - turn) - _ROUNDING)
         for record in order[turn:end]:
-            best = -1
+            best = -1  # if rounding leaves no value room, the first gets the record
             for place in range(some):
                 value = possible[place]
                 claim[value] += part[place] / total
                 if room[place] > 0 and (best < 0 or claim[value] > claim[possible[best]]):
                     best = place
+            best = max(best, 0)
             dealt[record] = possible[best]
             claim[possible[best]] -= 1.0
             room[best] -= 1

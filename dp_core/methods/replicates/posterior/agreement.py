@@ -1,8 +1,8 @@
-"""Adjusts tables to given margins and moments by weighted least squares.
+"""Adjusts tables to given margins and sums by weighted least squares.
 
 The weights are inverse variances, so uncertain cells change most. Truncation at zero adds records
-to the tails of a column or a pair, which changes the mean of the column or the covariance of the
-pair. So these moments of a draw are restored to their values before truncation.
+to the tails of a pair, which changes the covariance of two numbers. So the sum of their products is
+restored to its value before truncation. Columns keep the sums that were measured apart.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ standard deviations of its noise."""
 def clear_scores(scores: Floats, counts: Floats, variances: Floats) -> Floats | None:
     """Return the values of levels, cut to the range of levels whose records stand out from noise.
 
-    A moment of values is kept because truncation changes it. At the end of a long tail, a few
-    records of noise change the moment more than truncation does. To keep it, thousands of records
-    would have to move elsewhere. So the levels at each end, up to the level with which they have
-    clearly more records than noise, all get the value of that level.
+    The sum of two numbers' products is kept because truncation changes it. At the end of a long
+    tail, a few records of noise change it more than truncation does. To keep it, thousands of
+    records would have to move elsewhere. So the levels at each end, up to the level with which they
+    have clearly more records than noise, all get the value of that level.
 
     Args:
         scores: Value of each level, shape (levels,).
@@ -43,7 +43,7 @@ def clear_scores(scores: Floats, counts: Floats, variances: Floats) -> Floats | 
         variances: Variances of their errors, records squared, same shape.
 
     Returns:
-        The values; None if they do not differ, so that there is no moment to keep.
+        The values; None if they do not differ, so that there is no sum to keep.
     """
     order = np.argsort(scores, kind="stable")
     found = scores

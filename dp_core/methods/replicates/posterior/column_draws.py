@@ -14,8 +14,8 @@ import numpy as np
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.methods.replicates.centred_draws import centred_normals
+from dp_core.methods.replicates.hidden_tails import prior_means
 from dp_core.methods.replicates.posterior.agreement import with_total
-from dp_core.methods.replicates.posterior.hidden_tails import prior_means
 from dp_core.methods.replicates.posterior.known_sums import Condition, KnownSums, drawn_errors
 from dp_core.methods.replicates.posterior.truncation import (
     Floats,

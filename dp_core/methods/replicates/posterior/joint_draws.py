@@ -1,8 +1,8 @@
 """Draws of the table of all columns, if it is the only one that was measured.
 
-All other tables are its margins. The general way, columns first and then pairs, would not know that
-no cell of the whole table is negative. Where most cells are nearly empty, this tells much about
-columns and pairs, too. The prior of a cell is learned from all cells (empirical Bayes).
+All other tables are its margins. If columns and pairs were estimated first, as usual, they would
+ignore that no cell of this table is negative, which says much where most cells are nearly empty.
+The prior of a cell is learned from all cells (empirical Bayes).
 """
 
 from __future__ import annotations
@@ -87,40 +87,38 @@ class JointDraws:
         for at, (cells, size) in enumerate(
             zip((middle, *drawn), (total, *totals.tolist()), strict=True)
         ):
-            found[at][possible] = _whole(with_total(cells, left, size))
+            found[at][possible] = _whole(with_total(cells, left, size), rng)
         return cls(domain, found[0], found[1:])
 
-    def tables(self, number: int) -> tuple[Table]:
-        """Return the table of all columns.
+    def tables(self, number: int) -> tuple[Table, ...]:
+        """Return the one-way tables, those of pairs, and the table of all columns, which is last.
 
         Args:
             number: Number of the set, from 1; 0 for the centre.
         """
-        return (Table(self.domain, self.draws[number - 1] if number else self.middle),)
-
-    def with_margins(self) -> tuple[Table, ...]:
-        """Return the central tables of columns, of pairs, and of all columns."""
-        (whole,) = self.tables(0)
+        whole = Table(self.domain, self.draws[number - 1] if number else self.middle)
         sizes = range(1, min(len(self.domain), 3))
         cliques = (each for size in sizes for each in cliques_of(self.domain, size))
         return (*(Table(self.domain.project(each), margin(whole, each)) for each in cliques), whole)
 
 
 def _learned_prior(counts: Floats, stddev: float) -> tuple[Floats, Floats]:
-    """Return the prior of a cell, a mixture of exponential ones that is learned from all cells.
+    """Return the parts of the cells' prior, and the probability of each part for each cell.
+
+    The prior is a mixture of exponential ones; all cells tell the weights of its parts (EM).
 
     Args:
         counts: Noisy counts, shape (cells,), in records.
         stddev: Standard deviation of their noise, in records.
 
     Returns:
-        The means of its parts, shape (parts,), in records, and the probability of each part for
-        each cell, shape (cells, parts).
+        Means of the parts, shape (parts,), in records; posterior probabilities, shape (cells,
+        parts).
     """
     least = max(_LEAST * stddev, 1e-6)
     means = np.geomspace(least, max(float(counts.max(initial=0.0)), 4 * stddev, 2 * least), _PARTS)
-    told = log_exponential_density(counts[:, None], np.array(stddev), means)
-    likely = np.exp(told - told.max(axis=1, keepdims=True))
+    densities = log_exponential_density(counts[:, None], np.array(stddev), means)
+    likely = np.exp(densities - densities.max(axis=1, keepdims=True))
     weights, found = np.full(_PARTS, 1 / _PARTS), likely
     for _ in range(_ROUNDS):
         found = weights * likely
@@ -129,19 +127,24 @@ def _learned_prior(counts: Floats, stddev: float) -> tuple[Floats, Floats]:
     return means, found
 
 
-def _whole(cells: Floats) -> Floats:
-    """Return whole counts whose sum is that of the cells, rounded (largest remainders)."""
+def _whole(cells: Floats, rng: np.random.Generator) -> Floats:
+    """Return whole counts whose sum is that of the cells, rounded.
+
+    The largest remainders are rounded up. Many cells have the same, of which chance decides.
+    """
     found = np.floor(cells)
     short = round(float(cells.sum())) - int(found.sum())
-    found[np.argsort(found - cells, kind="stable")[:short]] += 1
+    remainders = np.round(cells - found, 9)
+    found[np.lexsort((rng.random(cells.size), -remainders))[:short]] += 1
     return found
 
 
 def is_alone(pooled: Pooled) -> bool:
-    """Return whether nothing but the table of all columns was measured."""
+    """Return whether only the table of all columns was measured, with few enough cells."""
     tables, domain = pooled.tables, pooled.domain
     return (
         domain.nested is None
+        and domain.linked is None
         and len(domain) > 1
         and len(tables) == 1
         and not pooled.interactions

@@ -111,8 +111,8 @@ class PosteriorTables:
             otherwise empty.
         children: For each column that lies within another, its codes within each code of the other.
         larger: Posteriors of the measured tables of three columns and more.
-        joint: Draws of the table of all columns, if nothing else was measured. Then `columns`,
-            `pairs` and `larger` are empty, because all tables are its margins.
+        joint: Draws of the table of all columns, if nothing else was measured (`is_alone`);
+            otherwise None. All tables are its margins; `columns`, `pairs`, `larger` are empty.
         seed: Seed of the draws, which are the same for every call.
     """
 
@@ -433,8 +433,7 @@ class PosteriorTables:
     def central_tables(self) -> tuple[Table, ...]:
         """Return the most accurate tables, of the same cliques as `draw` does.
 
-        They are those of a set to look at. No interval follows from it. If only the table of all
-        columns was measured, there is no other.
+        They are those of a set to look at. No interval follows from it.
         """
         if self.joint is not None:
             return self.joint.tables(0)
@@ -454,8 +453,6 @@ class PosteriorTables:
     @_in_one_thread
     def draw(self, number: int) -> tuple[Table, ...]:
         """Return the tables of a set: of all columns, of the pairs, and of larger cliques.
-
-        If only the table of all columns was measured, there is no other.
 
         They are nonnegative, have the set's number of records, and agree with its one-way tables.
 
@@ -528,9 +525,10 @@ def measured_tables(
     found = PosteriorTables.of(
         domain, told, sets=2, rows=rows, zeros=zeros, unmeasured=False, rng=rng
     )
-    tables = found.joint.with_margins() if found.joint else found.central_tables()
-    total = round(found.total)
-    return tuple(Table(each.domain, each.values * (total / found.total)) for each in tables), total
+    tables, total = found.central_tables(), round(found.total)
+    if found.joint is None:
+        tables = tuple(Table(one.domain, one.values * (total / found.total)) for one in tables)
+    return tables, total
 
 
 def drawn_pairs(

@@ -31,13 +31,15 @@ def truncated(mean: Floats, stddev: Floats, scores: Floats) -> Floats:
         stddev: Standard deviations before truncation, in records, same shape.
         scores: Standard normal scores; their shape may have leading axes.
     """
-    from scipy.special import ndtr, ndtri
+    from scipy.special import log_ndtr, ndtr, ndtri
 
     spread = np.maximum(stddev, _LEAST)
     # Upper tails are used: where almost everything is cut off, lower tails round to 1.
     above = ndtr(-scores) * ndtr(mean / spread)
     drawn = mean - spread * ndtri(np.clip(above, 1e-300, 1 - 1e-16))
-    return np.asarray(np.maximum(drawn, 0.0))
+    # Far in the tail the truncated variable is nearly exponential.
+    far = -log_ndtr(-scores) * spread / np.maximum(-mean / spread, 1.0)
+    return np.asarray(np.where(mean < -30 * spread, far, np.maximum(drawn, 0.0)))
 
 
 def central_counts(mean: Floats, stddev: Floats, possible: NDArray[np.bool_]) -> Floats:

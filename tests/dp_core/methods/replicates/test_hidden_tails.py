@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dp_core.methods.replicates.posterior.hidden_tails import prior_means
-
-RNG = np.random.default_rng(3)
+from dp_core.methods.replicates.hidden_tails import prior_means
 
 
 def means(counts, noise, order=None, sets=4):
     counts = np.asarray(counts, dtype=np.float64)
     order = np.arange(counts.size) if order is None else np.array(order)
-    return prior_means(counts, np.full(counts.size, noise), order, sets, RNG)
+    rng = np.random.default_rng(3)
+    return prior_means(counts, np.full(counts.size, noise), order, sets, rng)
 
 
 def test_levels_that_stand_out_have_a_flat_prior_and_those_beyond_fall():
@@ -61,7 +60,7 @@ def test_nothing_is_hidden_where_nothing_stands_out_or_nothing_is_noise():
     assert means([900, 3, 0], 0.0).middle[2] == pytest.approx(0, abs=0.01)
 
 
-def test_a_tail_of_very_many_levels_is_as_quick_as_a_shorter_one():
+def test_levels_beyond_the_longest_tail_have_the_mean_of_its_last():
     counts = np.zeros(70_000)
     counts[:10] = 5_000
     found = means(counts, 20.0, sets=2)

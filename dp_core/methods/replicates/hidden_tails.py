@@ -1,19 +1,19 @@
 """Prior means of the counts at the ends of a number's range, where noise hides the levels.
 
-An income has many levels far out with few records or none. Counts are not negative, so a flat prior
-gives each of them about half a deviation of noise. These records are far from all others. They
-would change means, deviations and correlations more than everything else does.
+Incomes have many levels far from the others, with few records or none. Counts cannot be negative,
+so under a flat prior a draw gives each of them about .9 standard deviations of noise. These records
+would dominate the errors of means, standard deviations and correlations.
 
-So each hidden level has an exponential prior, whose mean falls from the last level that stands out
-along one of many curves: c r^(j^p) at the j-th hidden level, with a p from 1 (a geometric series)
-to 2 (the tail of a normal distribution), or c (1 + j)^(-a), the tail of a Pareto distribution. The
-curves are weighted by how well they fit the noisy counts of the tail (Bayes's rule). Each set draws
-its own curve.
+So each hidden level has an exponential prior. From the count c of the last level that stands out,
+its mean follows one of many curves: c r^(j^p) at the j-th hidden level, with p from 1 (a geometric
+series) to 2 (like a normal tail), or c (1 + j)^(-a) (like a Pareto tail). The curves are weighted
+by the likelihood of the noisy counts if each curve were the counts themselves. Each set draws its
+own curve; the centre has their weighted mean.
 
-Files have exceptions, such as a code for the highest incomes. So in the draws, each hidden level
-may have a prior with the mean of an exception instead, in as many sets as its noisy count makes
-likely. How frequent exceptions are is learned from all hidden levels of the column. The centre,
-which is to be the most accurate, has none.
+Some hidden levels do not follow a curve, such as a code for the highest incomes. So in the draws, a
+hidden level can be an exception, with a larger prior mean, in as many sets as its noisy count makes
+likely. The share of exceptions is learned from all hidden levels of the column. The centre has no
+exceptions, which makes it more accurate.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from numpy.typing import NDArray
 from dp_core.methods.replicates.centred_draws import shared_out
 from dp_core.methods.replicates.posterior.truncation import Floats, log_exponential_density
 
-_CLEAR = 3.5
-"""Smallest sum of adjacent counts that stands out, in standard deviations of its noise."""
-_RATIOS = np.concatenate([[0.0], np.linspace(0.04, 0.97, 32)])
-_POWERS = (1.0, 1.5, 2.0)
-_PARETO = (1.2, 1.8, 2.5, 4.0)
-"""With these two, intervals of means and standard deviations of generated numbers with normal,
-gamma, lognormal and zero-inflated tails cover (`benchmarks/hidden_tails.py`)."""
-_PARETO_WEIGHT = 0.6  # prior weight of each, relative to that of a power
+_BY_CHANCE = 0.006
+"""Expected number of runs of adjacent levels of one length whose sum stands out by noise alone."""
+_MANY = 25  # levels; with fewer, sums must stand out as clearly as with so many
+# Curves of a tail. How often intervals of means and standard deviations cover with them, by kind of
+# tail, is in `benchmarks/hidden_tails.py`.
+_RATIOS = np.concatenate([[0.0], np.linspace(0.04, 0.97, 32)])  # r
+_POWERS = (1.0, 1.5, 2.0)  # p; all curves of one power together have prior weight 1
+_PARETO = (1.2, 1.8, 2.5, 4.0)  # a
+_PARETO_WEIGHT = 0.6  # prior weight of each Pareto curve
 _EXCEPTION = 3.5  # prior mean of an exceptional count, in standard deviations of the noise
-_EXCEPTIONS = 0.9, 4.0
-"""Part of exceptions before any level is seen, and the number of levels for which it counts. With
-these and `_EXCEPTION`, intervals of shares below 1 % cover as often as those of means."""
+_SHARE = 0.9  # of exceptions, before any level is seen; too few make intervals too short
+_SHARE_LEVELS = 4.0  # weight of this share, in levels
 _ROUNDS = 30  # of the EM algorithm that learns how frequent exceptions are
 _LONGEST = 1 << 12  # levels of a tail; the counts of further ones are that of the last
 _LEAST = 1e-3  # smallest prior mean of a count, records
@@ -70,14 +70,16 @@ def prior_means(
         rng: Generator; same state, same draws.
     """
     middle, draws = np.full(counts.size, np.inf), np.full((sets, counts.size), np.inf)
-    for outwards in (order, order[::-1]):
-        last = _last_clear(counts[outwards], stddev[outwards])
-        if last is None:
-            continue
-        hidden = outwards[last + 1 :]
-        start = max(float(counts[outwards[last]]), 1.0)
-        curves, weights = _fitted(counts[hidden], stddev[hidden], start)
-        if hidden.size:
+    ends = [
+        (outwards, _first_hidden(counts[outwards], stddev[outwards]))
+        for outwards in (order, order[::-1])
+    ]
+    crossed = sum(first for _, first in ends) <= order.size  # no level stands out by itself
+    for outwards, first in ends:
+        hidden = outwards[first:]
+        if hidden.size and not crossed:
+            start = max(float(counts[outwards[first - 1]]), 1.0)
+            curves, weights = _weighted_curves(counts[hidden], stddev[hidden], start)
             at = np.minimum(np.arange(hidden.size), curves.shape[1] - 1)
             middle[hidden] = np.maximum(weights @ curves, _LEAST)[at]
             draws[:, hidden] = np.maximum(curves[shared_out(weights, sets, rng)], _LEAST)[:, at]
@@ -92,28 +94,28 @@ def prior_means(
     return PriorMeans(middle, draws)
 
 
-def _last_clear(counts: Floats, stddev: Floats) -> int | None:
-    """Return the last place whose count, with some of those after it, stands out from noise.
+def _first_hidden(counts: Floats, stddev: Floats) -> int:
+    """Return the first place from which no run of counts stands out from noise.
 
     Args:
         counts: Noisy counts in the order of a column's values, shape (levels,).
         stddev: Standard deviations of their noise, same shape.
-
-    Returns:
-        The place; None if no count stands out.
     """
+    from scipy.special import ndtri
+
+    clear = -float(ndtri(_BY_CHANCE / max(counts.size, _MANY)))
     sums = np.concatenate([[0.0], np.cumsum(counts)])
     variances = np.concatenate([[0.0], np.cumsum(stddev**2)])
-    last, width = -1, 1
+    first, width = 0, 1
     while width <= counts.size:
         noise = np.sqrt(variances[width:] - variances[:-width])
-        clear = np.flatnonzero(sums[width:] - sums[:-width] > _CLEAR * noise)
-        last = max(last, int(clear.max(initial=-1)))
+        places = np.flatnonzero(sums[width:] - sums[:-width] > clear * noise)
+        first = max(first, int(places.max(initial=-1)) + 1)
         width = max(width + 1, 4 * width // 3)
-    return last if last >= 0 else None
+    return first
 
 
-def _fitted(counts: Floats, stddev: Floats, start: float) -> tuple[Floats, Floats]:
+def _weighted_curves(counts: Floats, stddev: Floats, start: float) -> tuple[Floats, Floats]:
     """Return the curves of a tail, shape (curves, hidden levels), and their posterior weights.
 
     Args:
@@ -121,7 +123,6 @@ def _fitted(counts: Floats, stddev: Floats, start: float) -> tuple[Floats, Float
         stddev: Standard deviations of their noise, same shape.
         start: Count of the last level that stands out, in records.
     """
-    seen = slice(_LONGEST)
     place = np.arange(1.0, min(counts.size, _LONGEST) + 1)
     ratios = [_RATIOS[:, None] ** place**power for power in _POWERS]
     pareto = [(1 + place)[None, :] ** -power for power in _PARETO]
@@ -130,7 +131,7 @@ def _fitted(counts: Floats, stddev: Floats, start: float) -> tuple[Floats, Float
         np.full(len(_PARETO), _PARETO_WEIGHT),
     ]
     curves = start * np.concatenate([*ratios, *pareto])
-    off = (counts[seen] - curves) / np.maximum(stddev[seen], 1e-9)
+    off = (counts[:_LONGEST] - curves) / np.maximum(stddev[:_LONGEST], 1e-9)
     fits = np.log(np.concatenate(before)) - 0.5 * np.einsum("ij,ij->i", off, off)
     weights = np.exp(fits - fits.max())
     return curves, weights / weights.sum()
@@ -147,12 +148,11 @@ def _likely_exceptions(
         usual: Prior means of usual counts, same shape.
         exception: Prior means of exceptional counts, same shape.
     """
-    told = log_exponential_density(counts, stddev, exception)
-    told -= log_exponential_density(counts, stddev, usual)
-    ratios = np.exp(np.clip(told, -50, 50))
-    before, seen = _EXCEPTIONS
-    part, found = before, ratios
+    log_ratios = log_exponential_density(counts, stddev, exception)
+    log_ratios -= log_exponential_density(counts, stddev, usual)
+    ratios = np.exp(np.clip(log_ratios, -50, 50))
+    share, found = _SHARE, ratios
     for _ in range(_ROUNDS):
-        found = part * ratios / (part * ratios + 1 - part)
-        part = (float(found.sum()) + seen * before) / (found.size + seen)
+        found = share * ratios / (share * ratios + 1 - share)
+        share = (float(found.sum()) + _SHARE_LEVELS * _SHARE) / (found.size + _SHARE_LEVELS)
     return found
