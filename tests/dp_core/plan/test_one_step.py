@@ -83,6 +83,19 @@ def test_records_of_a_joint_table_are_those_of_its_centre_also_when_restored():
             np.testing.assert_array_equal(counts_of(drawn, FIVE.columns), table.values)
 
 
+def test_a_declared_regression_is_answered_beside_a_joint_table(tmp_path):
+    text = 'analyses: ["a ~ b"]\nsynthesize: {sets: 2}\n'
+    plan = plan_of(tmp_path / "a", text, method="auto", schema=ABOUT, privacy="{epsilon: 2}")
+    assert plan.spec.selector.at_once == "joint"
+    data = file_of(plan.spec.schema.domain, 1_000, seed=4)
+    session = MemorySession(plan.currency, plan.spec.privacy.neighbours)
+    asked = ask_all(plan, MemoryCounter(data), session)
+    assert {charge.step.stage for charge in session.charges} == {"measure", "analyses"}
+    for number, model in fits(asked.plan, asked.released, asked.selections, rows=asked.rows):
+        drawn = model.sample(model.rows, rng=np.random.default_rng(number))
+        assert drawn.rows == pytest.approx(1_000, abs=60)
+
+
 @pytest.mark.parametrize(
     ("domain", "epsilon", "rows"),
     [

@@ -30,7 +30,7 @@ ACTS = {
     "folder here": lambda: (mine / "d").mkdir(),
     "read there": lambda: (other / "file").read_text(),
     "local socket": lambda: socket.socketpair(),
-    "thread": lambda: threading.Thread(target=print).start(),
+    "thread": lambda: threading.Thread(target=int).start(),
     "write there": lambda: (other / "new").write_text("x"),
     "change there": lambda: (other / "file").write_text("x"),
     "cut there": lambda: os.truncate(other / "file", 0),
