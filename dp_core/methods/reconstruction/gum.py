@@ -287,7 +287,7 @@ class Gum:
         )
         columns, _ = column_tables(domain, measurements, rows=total, zeros=known)
         larger = tuple(table for table in tables if len(table.clique) > 1)
-        return GumModel(domain, (*columns, *larger), total, zeros, self)
+        return self.restore(domain, (*columns, *larger), rows=total, zeros=zeros)
 
     def restore(
         self,

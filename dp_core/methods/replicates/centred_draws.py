@@ -30,19 +30,30 @@ def centred_normals(
     return centred(rng.normal(size=(sets, *shape)))
 
 
-def shared_out(
-    probabilities: NDArray[np.float64], sets: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Return a choice for each set, as often as its probability says (systematic sampling).
+def stratified_uniforms(sets: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return uniform numbers, shape (sets, size), of which each column has one in each m-th part.
 
     Args:
-        probabilities: Weight of each choice, shape (choices,), not negative.
+        sets: Number of sets, m.
+        size: Number of columns.
+        rng: Generator; same state, same numbers.
+    """
+    return (np.argsort(rng.random((sets, size)), axis=0) + rng.random(size)) / sets
+
+
+def systematic_choices(
+    weights: NDArray[np.float64], sets: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return a choice for each set, in proportion to the weights (systematic sampling).
+
+    Args:
+        weights: Weight of each choice, shape (choices,), not negative.
         sets: Number of sets.
         rng: Generator; same state, same choices.
 
     Returns:
-        Places in `probabilities`, shape (sets,), in random order.
+        Places in `weights`, shape (sets,), in random order.
     """
-    ends = np.cumsum(probabilities)
+    ends = np.cumsum(weights)
     places = (np.arange(sets) + rng.random()) / sets * ends[-1]
-    return rng.permutation(np.minimum(np.searchsorted(ends, places), probabilities.size - 1))
+    return rng.permutation(np.minimum(np.searchsorted(ends, places), weights.size - 1))

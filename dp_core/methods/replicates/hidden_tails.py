@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.replicates.centred_draws import shared_out
+from dp_core.methods.replicates.centred_draws import stratified_uniforms, systematic_choices
 from dp_core.methods.replicates.posterior.truncation import Floats, log_exponential_density
 
 _BY_CHANCE = 0.006
@@ -82,13 +82,13 @@ def prior_means(
             curves, weights = _weighted_curves(counts[hidden], stddev[hidden], start)
             at = np.minimum(np.arange(hidden.size), curves.shape[1] - 1)
             middle[hidden] = np.maximum(weights @ curves, _LEAST)[at]
-            draws[:, hidden] = np.maximum(curves[shared_out(weights, sets, rng)], _LEAST)[:, at]
+            own = curves[systematic_choices(weights, sets, rng)]
+            draws[:, hidden] = np.maximum(own, _LEAST)[:, at]
     hidden = np.flatnonzero(np.isfinite(middle))
     if hidden.size:
         exception = np.maximum(_EXCEPTION * stddev[hidden], _LEAST)
         likely = _likely_exceptions(counts[hidden], stddev[hidden], middle[hidden], exception)
-        places = np.argsort(rng.random((sets, hidden.size)), axis=0)
-        exceptional = places + rng.random(hidden.size) < sets * likely
+        exceptional = stratified_uniforms(sets, hidden.size, rng) < likely
         usual = draws[:, hidden]
         draws[:, hidden] = np.where(exceptional, np.maximum(usual, exception), usual)
     return PriorMeans(middle, draws)

@@ -100,7 +100,7 @@ class Auto(Selector):
             would hide.
         at_once: Whether the whole budget measures tables that are known beforehand, in one step and
             without scores. `columns`: all one-way tables. `joint`: the table of all columns.
-            `never`: neither. `auto`: what a plan expects to be nearer to a typical file
+            `never`: neither. `auto`: what the plan decides by the schema and the budget
             (`dp_core.plan.forecast.one_step`); a selector by itself takes it for `never`.
         tables_share: Part of the measuring budget for the workload, if there is one; what is
             measured with it does not depend on the data. The rest is divided as without a workload,

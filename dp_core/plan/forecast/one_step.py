@@ -23,7 +23,7 @@ from dp_core.client.noise_scale import noise_for, sensitivities
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.methods.selection.auto import Auto
-from dp_core.methods.selection.selector import Expected, Selector
+from dp_core.methods.selection.selector import Selector
 from dp_core.plan.currency_choice import expected_error
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.release_spec import ReleaseSpec
@@ -44,7 +44,8 @@ def better_plan(spec: ReleaseSpec) -> Plan | None:
         spec: Spec whose shares are all from the preset.
 
     Returns:
-        The plan that is expected to be better. If it measures in one step, `select.at_once` of its
+        The plan of the joint table if it has few cells, otherwise the one with the smaller expected
+        error. If it measures in one step, `select.at_once` of its
         spec names the tables, and the stage `measure` has the shares of `one_way` and `select`.
         None if there was nothing to compare, because the selection is not `auto` with default
         options or public values exclude measuring in one step.
@@ -61,12 +62,11 @@ def better_plan(spec: ReleaseSpec) -> Plan | None:
         looking = make_plan(spec)
     except BadInput:
         return None  # whoever makes the plan reports it
-    before = _expected_errors(looking)
     columns = (
         _plan_at_once(spec, "columns") if _noise_hides_scores(spec, looking.currency) else None
     )
     # Measuring pairs helps most if they depend as much as they usually do at most.
-    if columns is None or _both(_expected_errors(columns)[1]) > _COLUMNS * _both(before[1]):
+    if columns is None or _expected_error(columns) > _COLUMNS * _expected_error(looking):
         return looking
     return columns
 
@@ -108,15 +108,11 @@ def _plan_at_once(spec: ReleaseSpec, what: Literal["columns", "joint"]) -> Plan 
     return plan if plan.currency.kind == "pure" else None
 
 
-def _expected_errors(plan: Plan) -> tuple[Expected, Expected]:
-    """Return the expected errors at the least and the largest usual dependence of pairs."""
+def _expected_error(plan: Plan) -> float:
+    """Return the expected error of pairs and triples at the largest usual dependence of pairs."""
     found = expected_error(plan.spec, plan.currency, roughly=True)
     assert found is not None, "`auto` has a forecast, and `rows_about` is known."
-    return found
-
-
-def _both(error: Expected) -> float:
-    return error.two + error.three
+    return found[1].two + found[1].three
 
 
 def _noise_hides_scores(spec: ReleaseSpec, currency: Currency) -> bool:

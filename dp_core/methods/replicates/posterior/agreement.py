@@ -15,7 +15,7 @@ import numpy as np
 from dp_core.methods.replicates.dual_newton import with_sums
 from dp_core.methods.replicates.posterior.truncation import Floats
 
-Moment: TypeAlias = tuple[Floats, float]
+KeptSum: TypeAlias = tuple[Floats, float]
 """Coefficients of the cells, and the sum that the table keeps, in records times their unit."""
 
 _MOST_WORK = 10**8  # operations of one Newton step; larger tables keep only their margins
@@ -57,7 +57,7 @@ def clear_scores(scores: Floats, counts: Floats, variances: Floats) -> Floats | 
 
 
 def with_total(
-    values: Floats, variances: Floats, total: float, moments: Sequence[Moment] = ()
+    values: Floats, variances: Floats, total: float, kept: Sequence[KeptSum] = ()
 ) -> Floats:
     """Return the nonnegative counts with a given total that are nearest to `values`.
 
@@ -67,11 +67,11 @@ def with_total(
         values: Nonnegative counts, shape (cells,), in records.
         variances: Their variances, same shape; cells of variance 0 do not change.
         total: Sum of the result, in records, not negative.
-        moments: Further sums to keep, each with coefficients of shape (cells,); none by default.
+        kept: Further sums to keep, each with coefficients of shape (cells,); none by default.
     """
     if not values.any() and not variances.any():
         return np.full(values.shape, total / values.size)
-    found = _nearest(values, variances, [(np.ones(values.size), total), *moments])
+    found = _nearest(values, variances, [(np.ones(values.size), total), *kept])
     left = float(found.sum())
     return found * (total / left) if left > 0 else np.full(values.shape, total / values.size)
 
@@ -81,7 +81,7 @@ def with_margins(
     variances: Floats,
     rows: Floats,
     columns: Floats,
-    moments: Sequence[Moment] = (),
+    kept: KeptSum | None = None,
 ) -> Floats:
     """Return a nonnegative table near `values` that has the given margins.
 
@@ -94,24 +94,17 @@ def with_margins(
         variances: Variances of the cells, same shape; cells of variance 0 and value 0 stay 0.
         rows: Sums of the rows, shape (p,).
         columns: Sums of the columns, shape (q,); they add up to those of the rows.
-        moments: Further sums to keep, each with coefficients of shape (p, q); none by default. A
-            table with very many cells keeps its margins only.
+        kept: A further sum to keep, with coefficients of shape (p, q); None by default. A table
+            with very many cells keeps its margins only.
     """
     p, q = values.shape
-    if moments and values.size * (p + q + len(moments)) ** 2 <= _MOST_WORK:
+    if kept is not None and values.size * (p + q + 1) ** 2 <= _MOST_WORK:
         wanted = [
-            *(
-                (np.outer(unit, np.ones(q)), sums)
-                for unit, sums in zip(np.eye(p), rows, strict=True)
-            ),
-            *(
-                (np.outer(np.ones(p), unit), sums)
-                for unit, sums in zip(np.eye(q), columns, strict=True)
-            ),
-            *moments,
+            *((np.repeat(unit, q), float(one)) for unit, one in zip(np.eye(p), rows, strict=True)),
+            *((np.tile(unit, p), float(one)) for unit, one in zip(np.eye(q), columns, strict=True)),
+            (kept[0].ravel(), kept[1]),
         ]
-        flat = [(coefficients.ravel(), float(sums)) for coefficients, sums in wanted]
-        values = _nearest(values.ravel(), variances.ravel(), flat).reshape(p, q)
+        values = _nearest(values.ravel(), variances.ravel(), wanted).reshape(p, q)
     fixed = (variances <= 0) & (values <= 0)
     weights = np.where(fixed, 0.0, np.maximum(variances, _LEAST_VARIANCE))
     found = values
@@ -123,7 +116,7 @@ def with_margins(
     return _raked(found, rows, columns)
 
 
-def _nearest(values: Floats, variances: Floats, wanted: Sequence[Moment]) -> Floats:
+def _nearest(values: Floats, variances: Floats, wanted: Sequence[KeptSum]) -> Floats:
     """Return the nonnegative counts with given sums that are nearest to `values`."""
     free = variances > 0
     spread = np.maximum(variances[free], _LEAST_VARIANCE)

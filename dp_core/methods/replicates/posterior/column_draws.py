@@ -104,23 +104,25 @@ def draw_column(
         order = order[(possible & ~np.isnan(values))[order]]
     prior = prior_means(counts, spread, order, len(totals), rng)
     flat = np.isinf(prior.middle)
-    # An exponential prior lowers the mean of a normal variable by its variance over the prior mean.
-    lowered = counts - spread**2 / prior.middle
+    # With an exponential prior of mean m, the mean before truncation falls by the variance over m.
+    central = counts - spread**2 / prior.middle
     middle = central_counts(counts, spread, possible & flat)
-    middle[~flat] = truncated_mean(lowered, spread)[~flat]
+    middle[~flat] = truncated_mean(central, spread)[~flat]
     drawn = truncated(counts - spread**2 / prior.draws, spread, noise) * possible
     usual = counts - spread**2 / prior.draws.mean(axis=0)
+    left = truncated_variance(usual, spread) * possible
     weights = [] if sums is None else list(sums.weights * possible)
 
-    def settled(cells: Floats, mean: Floats, before: Floats, size: float) -> Floats:
+    def agreeing(cells: Floats, left: Floats, before: Floats, size: float) -> Floats:
+        """Return counts near `cells` with their total, and with the sums of `before`."""
         kept = [(each, float(each @ before)) for each in weights]
-        return with_total(cells, truncated_variance(mean, spread) * possible, size, kept)
+        return with_total(cells, left, size, kept)
 
     return ColumnDraws(
-        settled(middle, lowered, counts, total),
+        agreeing(middle, truncated_variance(central, spread) * possible, counts, total),
         np.array(
             [
-                settled(cells, usual, counts + spread * scaled, size)
+                agreeing(cells, left, counts + spread * scaled, size)
                 for cells, scaled, size in zip(drawn, noise, totals, strict=True)
             ]
         ),

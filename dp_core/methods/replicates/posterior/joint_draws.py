@@ -15,7 +15,7 @@ from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.methods.reconstruction.estimates.raking import margin
-from dp_core.methods.replicates.centred_draws import centred_normals
+from dp_core.methods.replicates.centred_draws import centred_normals, stratified_uniforms
 from dp_core.methods.replicates.posterior.agreement import with_total
 from dp_core.methods.replicates.posterior.truncation import (
     Floats,
@@ -78,8 +78,8 @@ class JointDraws:
         squares = (weights * (truncated_variance(lowered, noise) + each**2)).sum(axis=1)
         left = squares - middle**2
         sets = len(totals)
-        places = np.argsort(rng.random((sets, counts.size)), axis=0) + rng.random(counts.size)
-        beyond = (places / sets)[:, :, None] > np.cumsum(weights, axis=1)
+        places = stratified_uniforms(sets, counts.size, rng)
+        beyond = places[:, :, None] > np.cumsum(weights, axis=1)
         chosen = np.minimum(beyond.sum(axis=2), means.size - 1)
         scores = centred_normals(sets, counts.shape, rng)
         drawn = truncated(counts - stddev**2 / means[chosen], np.full(scores.shape, stddev), scores)

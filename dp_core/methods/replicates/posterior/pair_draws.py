@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.methods.replicates.centred_draws import centred_normals, shared_out
-from dp_core.methods.replicates.posterior.agreement import Moment, clear_scores, with_margins
+from dp_core.methods.replicates.centred_draws import centred_normals, systematic_choices
+from dp_core.methods.replicates.posterior.agreement import KeptSum, clear_scores, with_margins
 from dp_core.methods.replicates.posterior.known_sums import Condition, KnownSums, drawn_errors
 from dp_core.methods.replicates.posterior.pair_prior import Component, Pair, conditional
 from dp_core.methods.replicates.posterior.truncation import (
@@ -97,7 +97,7 @@ class PairPosterior:
             sets: Number of sets.
             rng: Generator; same state, same draws.
         """
-        chosen = shared_out(self.belief, sets, rng)
+        chosen = systematic_choices(self.belief, sets, rng)
         scores = centred_normals(sets, self.means.shape[1:], rng)
         drawn = self.means[chosen] + self._deviations(chosen, scores, rng)
         drawn = drawn - drawn.mean(axis=0)
@@ -190,7 +190,7 @@ def _product(
     columns: Floats,
     scores: tuple[Floats | None, Floats | None],
     variances: Floats,
-) -> list[Moment]:
+) -> KeptSum | None:
     """Return the sum of the products of two columns' values, which truncation must not change.
 
     Values are cut to what stands out from noise (`clear_scores`). Without values of both columns,
@@ -198,13 +198,13 @@ def _product(
     """
     one, other = scores
     if one is None or other is None:
-        return []
+        return None
     first = clear_scores(one, rows, variances.sum(axis=1))
     second = clear_scores(other, columns, variances.sum(axis=0))
     if first is None or second is None:
-        return []
+        return None
     product = np.multiply.outer(_standard(first, rows), _standard(second, columns))
-    return [(product, float((product * table).sum()))]
+    return product, float((product * table).sum())
 
 
 def _standard(scores: Floats, counts: Floats) -> Floats:

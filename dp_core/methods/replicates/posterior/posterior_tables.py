@@ -21,7 +21,7 @@ a pair that was not measured has a variance.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -103,6 +103,8 @@ class PosteriorTables:
         zeros: Impossible cells; they are 0 in every draw.
         total: Estimated number of records.
         totals: Number of records of each set, shape (sets,).
+        larger: Posteriors of the measured tables of three columns and more.
+        seed: Seed of the draws, which are the same for every call.
         columns: Draws of the one-way tables, by column.
         scores: Values of the levels of numeric and ordinal columns, by column.
         pairs: Posteriors of the pairs of columns, in the order of the domain; of columns within one
@@ -110,24 +112,22 @@ class PosteriorTables:
         middles: Central table of each pair, by pair, if columns lie within one another;
             otherwise empty.
         children: For each column that lies within another, its codes within each code of the other.
-        larger: Posteriors of the measured tables of three columns and more.
         joint: Draws of the table of all columns, if nothing else was measured (`is_alone`);
             otherwise None. All tables are its margins; `columns`, `pairs`, `larger` are empty.
-        seed: Seed of the draws, which are the same for every call.
     """
 
     domain: Domain
     zeros: StructuralZeros
     total: float
     totals: Floats
-    columns: Mapping[str, ColumnDraws]
-    scores: Mapping[str, Floats]
-    pairs: Mapping[Clique, PairPosterior]
-    middles: Mapping[Clique, Floats]
-    children: Mapping[str, Children]
     larger: LargerDraws
-    joint: JointDraws | None
     seed: int
+    columns: Mapping[str, ColumnDraws] = field(default_factory=dict)
+    scores: Mapping[str, Floats] = field(default_factory=dict)
+    pairs: Mapping[Clique, PairPosterior] = field(default_factory=dict)
+    middles: Mapping[Clique, Floats] = field(default_factory=dict)
+    children: Mapping[str, Children] = field(default_factory=dict)
+    joint: JointDraws | None = None
 
     @classmethod
     @_in_one_thread
@@ -179,7 +179,6 @@ class PosteriorTables:
         zeros = zeros.with_empty_levels(domain, most_cells=MOST_CELLS).with_implied_pairs(domain)
         total, totals = draw_total(pooled, sets, rng)
         valued = scores or {}
-        known = _known_scores(pooled, valued)
         told, fixed = sums or {}, counts or {}
         if is_alone(pooled) and not (told or fixed or public):
             return cls(
@@ -187,15 +186,11 @@ class PosteriorTables:
                 zeros=zeros,
                 total=total,
                 totals=totals,
-                columns={},
-                scores=known,
-                pairs={},
-                middles={},
-                children={},
                 larger=LargerDraws(domain, pooled, zeros, ()),
-                joint=JointDraws.of(pooled, zeros, total=total, totals=totals, rng=rng),
                 seed=0,
+                joint=JointDraws.of(pooled, zeros, total=total, totals=totals, rng=rng),
             )
+        known = _known_scores(pooled, valued)
         nested, columns = domain.nested, dict[str, ColumnDraws]()
         children = (
             {}
@@ -289,10 +284,8 @@ class PosteriorTables:
             columns=columns,
             scores=known,
             pairs=posteriors,
-            middles={},
             children=children,
             larger=LargerDraws.of(domain, pooled, zeros),
-            joint=None,
             seed=int(rng.integers(1 << 62)),
         )
         return found.with_areas(pooled, every, coded, asked, dependence_stddev)

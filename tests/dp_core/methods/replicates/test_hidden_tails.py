@@ -60,6 +60,16 @@ def test_nothing_is_hidden_where_nothing_stands_out_or_nothing_is_noise():
     assert means([900, 3, 0], 0.0).middle[2] == pytest.approx(0, abs=0.01)
 
 
+def test_noise_far_out_seldom_stands_out_however_many_levels_there_are():
+    rng = np.random.default_rng(5)
+    last = []
+    for _ in range(60):
+        counts = rng.normal(0, 20, 3000)
+        counts[:10] += 5_000
+        last.append(np.flatnonzero(np.isinf(means(counts, 20.0, sets=2).middle)).max())
+    assert np.mean(np.array(last) > 12) < 0.25
+
+
 def test_levels_beyond_the_longest_tail_have_the_mean_of_its_last():
     counts = np.zeros(70_000)
     counts[:10] = 5_000

@@ -1,4 +1,4 @@
-"""Tables that are moved to margins and moments."""
+"""Tables that are moved to margins and sums."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_a_table_without_any_record_is_uniform():
     assert with_total(np.zeros(4), np.zeros(4), 8.0) == pytest.approx([2.0] * 4)
 
 
-@pytest.mark.parametrize("moments", [False, True])
-def test_a_table_gets_its_margins_and_keeps_impossible_cells(moments):
+@pytest.mark.parametrize("products", [False, True])
+def test_a_table_gets_its_margins_and_keeps_impossible_cells(products):
     rng = np.random.default_rng(4)
     values = rng.gamma(2, 30, (4, 5))
     values[0, 0] = 0.0
@@ -40,14 +40,14 @@ def test_a_table_gets_its_margins_and_keeps_impossible_cells(moments):
     target[0, 0] = 0.0
     rows, columns = target.sum(axis=1), target.sum(axis=0)
     product = np.multiply.outer(np.arange(4.0) / 3, np.arange(5.0) / 4)
-    kept = [(product, float((product * target).sum()))] if moments else []
+    kept = (product, float((product * target).sum())) if products else None
     found = with_margins(values, variances, rows, columns, kept)
     assert found.sum(axis=1) == pytest.approx(rows, abs=0.01)
     assert found.sum(axis=0) == pytest.approx(columns, abs=0.01)
     assert found[0, 0] == 0
     assert (found >= 0).all()
-    if moments:
-        assert (product * found).sum() == pytest.approx(kept[0][1], abs=0.05)
+    if products:
+        assert (product * found).sum() == pytest.approx(kept[1], abs=0.05)
 
 
 def test_values_far_out_count_as_the_last_value_that_stands_out_from_noise():

@@ -193,7 +193,7 @@ def test_a_value_far_out_that_nobody_has_does_not_move_the_others(seed):
     rng = np.random.default_rng(seed)
     counts = population(rng, rows=4000)
     counts[:, :, 3] = 0
-    scores = {"c": np.array([1.0, 10.0, 100.0, 1e6])}
+    scores = {"b": np.arange(3.0), "c": np.array([1.0, 10.0, 100.0, 1e6])}
     released = measured(counts, [*ONES, *PAIRS], 5.0, rng)
     rows = counts.sum()
 
