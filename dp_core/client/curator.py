@@ -261,6 +261,41 @@ class Curator:
             **self._paid(grant, replicate, round),
         )
 
+    def totals(
+        self,
+        stage: Stage,
+        steps: Sequence[str],
+        sums: Sequence[Sum],
+        costs: Sequence[Fraction],
+        *,
+        replicate: int = 0,
+    ) -> tuple[Totals, ...]:
+        """Return noisy sums, each as `total` returns it; they are committed together.
+
+        Args:
+            stage: Stage that pays.
+            steps: Name of the step of each sum.
+            sums: The vetted sums, at least one.
+            costs: Budget of each, in the release's currency.
+            replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+
+        Raises:
+            ValueError: as `total`.
+            BadInput: as `total`.
+        """
+        asked = [self._facts.asked(Sum, each) for each in sums]  # type: ignore[type-abstract]
+        request = Noisy(
+            stage=stage,
+            replicate=replicate,
+            questions=tuple(sums),
+            steps=tuple(steps),
+            costs=tuple(costs),
+        )
+        return tuple(
+            Totals(of=of, values=self._in_units(values), **self._paid(grant, replicate, 0))
+            for of, (grant, values) in zip(asked, self._kernel.answer(request), strict=True)
+        )
+
     def draw(
         self,
         question: DrawnQuestion,
@@ -420,7 +455,12 @@ class Curator:
         """Return what was asked, the grant, and the noisy values as stored: in shares."""
         asked = self._facts.asked(kind, question)
         request = Noisy(
-            stage=stage, replicate=replicate, round=round, question=question, step=step, cost=cost
+            stage=stage,
+            replicate=replicate,
+            round=round,
+            questions=(question,),
+            steps=(step,),
+            costs=(cost,),
         )
         ((grant, values),) = self._kernel.answer(request)
         return asked, grant, values

@@ -30,7 +30,7 @@ from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
 from dp_core.kernel.questions.statistic import Statistic, TableStatistic, check_codes
 from dp_core.kernel.questions.vetted import Asked, asked_in_shares, bounds, rebuilt
 from dp_core.kernel.questions.whole_numbers import MOST_CELLS
-from dp_core.kernel.step_names import batch_name, interaction_step, step_name, table_step
+from dp_core.kernel.step_names import interaction_step, step_name, table_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,9 @@ class Request(ABC):
 
     @property
     def _batch(self) -> str:
-        return batch_name(self.stage, self.replicate, self.round)
+        """The name of a file: `measure-0`, in a round `measure-2-3`."""
+        name = f"{self.stage}-{self.replicate}"
+        return f"{name}-{self.round}" if self.round else name
 
     def _step(
         self,
@@ -204,50 +206,54 @@ class Interactions(Request):
             raise ValueError(
                 f"Interactions that are measured together have at most {MOST_ENTRIES:,} entries."
             )
-        steps = [
-            self._step(
-                interaction_step(of.clique, 0),
-                cost,
-                facts.noise_event(cost, facts.bounds(asked_in_shares(of, facts.relation))),
-                (of.length,),
-                of.to_json(),
-            )
-            for of, cost in zip(asked, self.costs, strict=True)
-        ]
+        names = [interaction_step(clique, 0) for clique in cliques]
+        noisy = Noisy(
+            stage=self.stage,
+            questions=asked,
+            steps=names,
+            costs=self.costs,
+            replicate=self.replicate,
+            round=self.round,
+        )
 
         def exact(counter: Counter) -> list[NDArray[np.int64]]:
             counts = counter.count(cliques)
             return [of.of_table(counts[of.clique].counts) for of in asked]
 
         # `Tables` may have a batch in the same stage, set and round.
+        steps = noisy.prepare(facts).steps
         return PlannedDraw(f"{self._batch}-interactions", steps, _with_noise(exact))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noisy(Request):
-    """A vetted statistic with noise on every entry.
+    """Vetted statistics with noise on every entry.
 
     Attributes:
-        question: The statistic.
-        step: Name of the step, unique within its stage, replicate and round.
-        cost: Budget of all entries together, in the release's currency.
+        questions: The statistics, at least one.
+        steps: Name of the step of each, unique within its stage, replicate and round.
+        costs: Budget of all entries of each together, in the release's currency.
 
     Privacy:
-        One event of exactly `cost`, at the statistic's proven L1 and L2 sensitivities.
+        Each is one event of exactly its cost, at its proven L1 and L2 sensitivities.
     """
 
     KIND: ClassVar[str] = "noisy"
 
-    question: Statistic
-    step: str
-    cost: Fraction
+    questions: Sequence[Statistic]
+    steps: Sequence[str]
+    costs: Sequence[Fraction]
 
     def prepare(self, facts: FileFacts) -> PlannedDraw:
-        asked = facts.asked(Statistic, self.question)  # type: ignore[type-abstract]
-        event = facts.noise_event(self.cost, facts.bounds(asked))
-        planned = self._step(self.step, self.cost, event, (asked.length,), asked.asks())
-        draw = _with_noise(lambda counter: [asked.exact(counter)])
-        return PlannedDraw(f"{self._batch}-{self.step}", [planned], draw)
+        asked = [facts.asked(Statistic, each) for each in self.questions]  # type: ignore[type-abstract]
+        steps = [
+            self._step(
+                name, cost, facts.noise_event(cost, facts.bounds(of)), (of.length,), of.asks()
+            )
+            for name, of, cost in zip(self.steps, asked, self.costs, strict=True)
+        ]
+        draw = _with_noise(lambda counter: [each.exact(counter) for each in asked])
+        return PlannedDraw(f"{self._batch}-{self.steps[0]}", steps, draw)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

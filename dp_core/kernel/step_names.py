@@ -40,15 +40,6 @@ def step_name(name: str, replicate: int, round: int) -> str:
     return f"set {replicate}: {name}" if replicate else name
 
 
-def batch_name(stage: str, replicate: int, round: int) -> str:
-    """Return the name of a batch of steps that are drawn together; it is a file name.
-
-    >>> batch_name("measure", 0, 0), batch_name("measure", 2, 3)
-    ('measure-0', 'measure-2-3')
-    """
-    return f"{stage}-{replicate}-{round}" if round else f"{stage}-{replicate}"
-
-
 def require_file_name(batch: str) -> None:
     """Raise ValueError unless a batch's name can be the name of a file in its own folder.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,8 @@ class MethodInputs:
         round: Round of what a parametric method measures, 0 by default; it tells the models of an
             average apart.
         stated_rows: Number of records of a set if the spec states it; None by default.
+        ordered: Number of ordered codes of each column whose trends with others can be used; empty
+            by default.
     """
 
     curator: Curator
@@ -49,6 +51,7 @@ class MethodInputs:
     replicate: int = 0
     round: int = 0
     stated_rows: int | None = None
+    ordered: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def rows(self) -> int | None:

@@ -304,6 +304,7 @@ def select(plan: Plan, curator: Curator, basics: Sequence[Measurement]) -> tuple
                 zeros=spec.schema.zeros,
                 rng=spec.rng("select", replicate),
                 replicate=replicate,
+                ordered=spec.ordered,
             )
         )
         for replicate in asked
@@ -328,6 +329,15 @@ def measure_selected(
     cliques, costs = _cliques_and_costs(plan, "measure", selection, interactions=True)
     if cliques:
         found += curator.interactions("measure", cliques, costs, replicate=replicate)
+    if selection.trends:
+        budget = plan.costs["measure"] / plan.replicates
+        found += curator.totals(
+            "measure",
+            [f"trend {number}" for number, _ in enumerate(selection.trends, start=1)],
+            [trend.question() for trend in selection.trends],
+            [budget * trend.weight for trend in selection.trends],
+            replicate=replicate,
+        )
     if selection.records is not None:
         found += (Records(selection.records, replicate),)
     return found

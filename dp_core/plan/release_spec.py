@@ -36,6 +36,7 @@ from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS
 from dp_core.methods.selection.selector import Selector
+from dp_core.methods.trends import ordered_columns
 from dp_core.plan.counting_cluster import CountingCluster
 from dp_core.plan.data_location import DataPlace
 from dp_core.plan.earlier_release import EarlierRelease
@@ -143,6 +144,17 @@ class ReleaseSpec:
         pairs = math.comb(len(self.schema.domain), 2)
         able = isinstance(self.reconstructor, AutoReconstruction) and pairs <= MOST_PAIRS
         return self.mode == "shared" and able
+
+    @property
+    def ordered(self) -> Mapping[str, int]:
+        """Number of ordered codes of each column whose trends may be measured, in domain order.
+
+        It is empty if the method measures no trends, or if its sets could not be drawn with them.
+        """
+        domain = self.schema.domain
+        flat = domain.linked is None and domain.nested is None
+        able = flat and self.selector.measures_trends and self.uses_posterior_tables
+        return ordered_columns(self.schema) if able else {}
 
     def drawing(self, number: int) -> Reconstructor:
         """Return the method that makes the records of a set from its tables.

@@ -36,7 +36,7 @@ LARGE = 1 << 14
 """Bytes of JSON from which a part of a question is kept."""
 RECEIPTS = "receipts"
 """Block of an answer with its receipts."""
-_QUESTION = "question"
+_QUESTION, _QUESTIONS = "question", "questions"
 _PART = "part"
 
 
@@ -74,6 +74,9 @@ def request_values(request: Request, kept: KeptParts) -> tuple[dict[str, Any], B
         value = getattr(request, field.name)
         if field.name == _QUESTION:
             blocks[_QUESTION] = as_block(_question_values(value, blocks, kept, new))
+        elif field.name == _QUESTIONS:
+            found = [_question_values(each, blocks, kept, new) for each in value]
+            blocks[_QUESTIONS] = as_block(found)
         else:
             values[field.name] = _plain(value, blocks)
     for key, part in new.items():
@@ -90,13 +93,16 @@ def request_of(values: Mapping[str, Any], blocks: Blocks, kept: KeptParts) -> Re
     try:
         kind = KINDS[values["ask"]]
         hints = get_type_hints(kind)
-        found = {
-            field.name: _question(blocks, kept)
-            if field.name == _QUESTION
-            else _field(hints[field.name], values[field.name])
-            for field in dataclasses.fields(kind)
-        }
-        if {*found, "ask"} - {_QUESTION} != {*values}:
+        found: dict[str, Any] = {}
+        for field in dataclasses.fields(kind):
+            if field.name == _QUESTION:
+                found[_QUESTION] = _question(of_block(blocks[_QUESTION]), blocks, kept)
+            elif field.name == _QUESTIONS:
+                each = of_block(blocks[_QUESTIONS])
+                found[_QUESTIONS] = tuple(_question(one, blocks, kept) for one in each)
+            else:
+                found[field.name] = _field(hints[field.name], values[field.name])
+        if {*found, "ask"} - {_QUESTION, _QUESTIONS} != {*values}:
             raise Malformed("A request has other fields than its kind.")
         return kind(**found)
     except GARBAGE as error:
@@ -131,9 +137,8 @@ def _question_values(
     return found
 
 
-def _question(blocks: Blocks, kept: KeptParts) -> Any:
-    """Return the question of a request, made of the plain values of its fields."""
-    values = of_block(blocks[_QUESTION])
+def _question(values: dict[str, Any], blocks: Blocks, kept: KeptParts) -> Any:
+    """Return a question of a request, made of the plain values of its fields."""
     name, about = values.pop("name"), values.get("about")
     drawn = type(name) is str and name in extensions.DRAWN
     kind = extensions.extension(name) if drawn else kind_of(name, about)

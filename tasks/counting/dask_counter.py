@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dp_core.confidential.code_store import CodeStore
 from dp_core.errors import ReleaseError, without_detail
-from dp_core.kernel.codes import Codes
+from dp_core.kernel.codes import Codes, code_type
 from dp_core.kernel.counting.cell_counts import MOST_CELLS, Axes, TablePlan, count_tables
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.marginal import Marginal
@@ -164,6 +164,10 @@ class DaskCounter:
         """
         axes = self._domain.axes(clique)
         sizes = self._domain.project(clique).sizes
+        if tuple(sorted(axes)) in self._cached:
+            table = self.count([clique])[clique].counts
+            cells = np.argwhere(table)
+            return cells.astype(code_type(*sizes)), table[tuple(cells.T)]
         keys, counts = np.empty((0, len(words(sizes))), np.int64), np.empty(0, np.int64)
         if self._store.chunks:
             # privacy: count in this process even with a cluster. A scheduler shows the size of

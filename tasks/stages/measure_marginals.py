@@ -23,6 +23,7 @@ from dp_core.errors import StageFailed
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.selection.selector import Dependences, Selection
+from dp_core.methods.trends import Trend
 from dp_core.plan.procedure import measure_basics as measured_basics
 from dp_core.plan.procedure import measure_selected, replicates, select
 from dp_core.policies.stage_grant import StageGrant
@@ -108,6 +109,7 @@ def write_selections(run: Run, selections: tuple[Selection, ...]) -> None:
             "dependences": (
                 dataclasses.asdict(selection.dependences) if selection.dependences else None
             ),
+            "trends": [trend.to_json() for trend in selection.trends],
         }
         for selection in selections
     ]
@@ -147,6 +149,7 @@ def read_selections(run: Run) -> tuple[Selection, ...]:
                 # Runs of earlier versions lack this key.
                 frozenset(tuple(clique) for clique in each.get("interactions", ())),
                 _read_dependences(each.get("dependences")),
+                tuple(Trend.from_json(trend) for trend in each.get("trends", ())),
             )
         )
     return tuple(found)

@@ -264,7 +264,8 @@ def stage_words(plan: Plan, stage: str, threshold: Mapping[str, Any] | None) -> 
         return f"records that the method makes itself{times}"
     if "totals" in gives:
         return f"sums and counts that the method needs{times}"
-    return f"tables that the selection chooses{times}"
+    what = "tables and trends" if len(plan.spec.ordered) > 1 else "tables"
+    return f"{what} that the selection chooses{times}"
 
 
 def _choice(choice: PlannedChoice) -> dict[str, Any]:

@@ -57,7 +57,8 @@ COLUMNS: Mapping[str, tuple[pa.DataType, str]] = {
         _TEXT,
         "table: all cells of a table; sparse: only cells above a threshold; cells: single cells;"
         " parities: numbers of records with an even number of ones; totals: sums over the records,"
-        " including interactions (named in `of`).",
+        " including interactions, and trends of pairs as the score of one column on the other at 0"
+        " (named in `of`).",
     ),
     "stage": (_TEXT, "Stage of the release that paid for it: domain, total, one_way or measure."),
     "replicate": (

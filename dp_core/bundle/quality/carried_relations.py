@@ -30,6 +30,7 @@ from dp_core.kernel.counting.domain import Clique
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.methods.reconstruction.estimates.raking import without_dependence
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
+from dp_core.methods.trends import NoisyTrend, trends_of
 from dp_core.schema.definition import Schema
 from dp_core.text.pages.number_texts import plural
 
@@ -48,7 +49,9 @@ class CarriedRelations:
         clear: Number of measured pairs that stand out from noise and chance.
         hidden: The other measured pairs.
         missing: Pairs that no measured table contains.
-        numbers: Pairs of columns with ordered values that are hidden or missing.
+        numbers: Pairs of columns with ordered values that are hidden or missing, and whose trend
+            does not stand out either.
+        trends: Number of measured trends, and how many of them stand out.
         larger: Number of measured tables of three columns and more.
     """
 
@@ -58,6 +61,7 @@ class CarriedRelations:
     missing: tuple[Clique, ...]
     numbers: tuple[Clique, ...]
     larger: int
+    trends: tuple[int, int] = (0, 0)
 
     @property
     def in_words(self) -> str:
@@ -79,11 +83,17 @@ class CarriedRelations:
                 f"For {plural(len(self.missing), 'pair')} no table was measured; there the sets"
                 " follow the model."
             )
+        if self.trends[0]:
+            said.append(
+                f"The trends of {plural(self.trends[0], 'pair')} were measured besides, and"
+                f" {self.trends[1]:,} of them stand out."
+            )
         if self.numbers:
             named = [" × ".join(pair) for pair in self.numbers[:_NAMED]]
             if len(self.numbers) > _NAMED:
                 named.append(f"{len(self.numbers) - _NAMED:,} more")
-            said.append(f"The noisy tables do not show these correlations: {', '.join(named)}.")
+            shown = "Neither tables nor trends" if self.trends[0] else "The noisy tables do not"
+            said.append(f"{shown} show these correlations: {', '.join(named)}.")
         if not self.larger:
             said.append(
                 "No table of three columns was measured: the sets have such relations only as far"
@@ -99,6 +109,7 @@ class CarriedRelations:
             "hidden": len(self.hidden),
             "missing": len(self.missing),
             "larger": self.larger,
+            "trends": list(self.trends),
             "in_words": self.in_words,
         }
 
@@ -130,14 +141,31 @@ def carried_relations(released: Sequence[Released], schema: Schema) -> CarriedRe
     }
     hidden = tuple(pair for pair, clear in judged.items() if not clear)
     ordered = {each.name for each in schema.columns if not each.levels or each.type.ordered}
+    trends = trends_of(domain, own)
+    shown = {trend.pair for trend in trends if _trend_stands_out(trend, schema, pooled)}
     return CarriedRelations(
         pairs=len(pairs) if measured and (judged or missing) else 0,
         clear=len(judged) - len(hidden),
         hidden=hidden,
         missing=missing,
-        numbers=tuple(pair for pair in (*hidden, *missing) if {*pair} <= ordered),
+        numbers=tuple(
+            pair for pair in (*hidden, *missing) if {*pair} <= ordered and pair not in shown
+        ),
+        trends=(len(trends), len(shown)),
         larger=len({clique for found in tables.values() for clique in found if len(clique) > 2}),
     )
+
+
+def _trend_stands_out(trend: NoisyTrend, schema: Schema, pooled: Pooled) -> bool:
+    """Return whether noise and chance would rarely have made a pair's trend."""
+    from scipy.special import chdtri
+
+    ones = [pooled.counts((name,)) for name in trend.pair]
+    one, other = (np.maximum(each, 0.0) for each in ones if each is not None)
+    expected = without_dependence(pooled.domain, trend.pair, one, other, zeros=schema.zeros)
+    by_chance = float((np.square(trend.weights) * expected).sum())
+    rest = float(trend.beyond(expected).values[0])
+    return rest**2 > (trend.variance + by_chance) * float(chdtri(1, FALSE_ALARM))
 
 
 def _stands_out(pair: Clique, schema: Schema, pooled: Pooled) -> bool | None:

@@ -48,6 +48,7 @@ from dp_core.methods.bin_density.fitting import MOST_BINS, fit_pieces, means_by_
 from dp_core.methods.reconstruction.estimates.consistency import estimates
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool, pool_interactions
 from dp_core.methods.replicates.posterior.posterior_tables import undrawn_pairs
+from dp_core.methods.trends import is_trend
 from dp_core.plan.release_spec import Mode
 from dp_core.schema.bin_values import BinValues
 from dp_core.schema.definition import Column, Schema
@@ -123,7 +124,7 @@ def measured_cliques(
     for item in released:
         if isinstance(item, Measurement | SparseTable) and item.clique:
             tables.setdefault(item.replicate, []).append(item.clique)
-        elif isinstance(item, Totals) and item.stage in ("domain", "analyses"):
+        elif is_trend(item) or getattr(item, "stage", "") in ("domain", "analyses"):
             continue  # no table: it chose bins and levels, or belongs to one declared formula
         elif isinstance(item, Totals) and isinstance(item.of, Interaction):
             beyond.append((item.replicate, item.of.clique))

@@ -11,6 +11,7 @@ from dp_core.bundle.published import Published
 from dp_core.client.released import Answers, Measurement, SparseTable, Totals, interactions_of
 from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS
 from dp_core.methods import registry
+from dp_core.methods.trends import is_trend
 from dp_core.text.pages.number_texts import plural
 
 
@@ -34,8 +35,11 @@ def made_from(published: Published) -> tuple[str, ...]:
     beyond = interactions_of(published.released)
     if beyond:
         found.append(f"{plural(len(beyond), 'noisy interaction')} of columns")
+    trends = sum(map(is_trend, totals))
+    if trends:
+        found.append(f"{plural(trends, 'noisy trend')} of pairs of columns")
     sums = sum(item.values.size for item in totals if item.stage != "domain")
-    sums -= sum(item.values.size for item in beyond)
+    sums -= trends + sum(item.values.size for item in beyond)
     if sums:
         found.append(plural(sums, "noisy total"))
     sparse = [item for item in published.released if isinstance(item, SparseTable)]
@@ -65,6 +69,7 @@ def headline(published: Published) -> tuple[int, str]:
         1
         for item in published.released
         if getattr(item, "stage", "") != "domain"
+        and not is_trend(item)
         and (not isinstance(item, Measurement) or len(item.clique) > 0)
     )
     if tables:

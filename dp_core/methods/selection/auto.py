@@ -14,7 +14,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
 from dp_core.methods.dependence_forest import residual_dependence
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.option_ranges import NO_OPTION
+from dp_core.methods.reconstruction.estimates.pooled_parts import pool
+from dp_core.methods.replicates.posterior.column_draws import draw_column
+from dp_core.methods.replicates.posterior.nested_draws import counts_of
 from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.costs import DEPENDENCES, Costs, typical_columns
 from dp_core.methods.selection.budget.dependence import usual
@@ -46,6 +49,7 @@ from dp_core.methods.selection.budget.residual_balance import (
 from dp_core.methods.selection.budget.wanted_shares import Basis, CertainParts, for_tables, together
 from dp_core.methods.selection.budget.workload import WantedTable, normalise
 from dp_core.methods.selection.budget.workload import shares as allocate
+from dp_core.methods.selection.candidates.pair_trends import SHARE, chosen_trends
 from dp_core.methods.selection.candidates.pairs import (
     dependences,
     look,
@@ -107,6 +111,8 @@ class Auto(Selector):
             given what the workload's measurements tell. With 1, nothing else is measured.
         workload: The spec's `tables`; empty by default.
     """
+
+    measures_trends: ClassVar[bool] = True
 
     order: Literal[1, 2, 3] = 3
     basis: Literal["interactions", "tables"] = "interactions"
@@ -228,22 +234,22 @@ class Auto(Selector):
         precision = sum(each / values.size for values, each in columns)
         # A number of rows below the standard deviation of its noise cannot be told from 0.
         rows = max(float(columns[0][0].sum()), precision**-0.5)
-        steadied = [_steadied(values, 1 / each, rows) for values, each in columns]
+        estimated = _estimated_columns(inputs, rows)
         noise = np.array([1 / each for _, each in columns])
         costs, wanted = self._costs(terms, certain), CertainParts.of(certain, domain, terms)
         statistic, found = self.statistic(domain), None
-        gains = Gains.expect(domain, steadied, noise, curator, inputs.measure_cost, inputs.zeros)
+        gains = Gains.expect(domain, estimated, noise, curator, inputs.measure_cost, inputs.zeros)
         if statistic is not None and self._by_forest(domain):
             found = look_at_wide(
                 curator,
                 domain,
                 statistic,
                 gains,
-                Chance.of(domain, steadied, rows),
+                Chance.of(domain, estimated, rows),
                 inputs.select_cost,
                 max_cells=_MOST_PAIR_CELLS,
                 many_depend=lambda typical: self._many_depend(
-                    domain, steadied, noise, costs, typical, wanted
+                    domain, estimated, noise, costs, typical, wanted
                 ),
             )
         elif statistic is not None:
@@ -251,7 +257,7 @@ class Auto(Selector):
         if found is None:
             found = look(curator, domain, statistic, inputs.select_cost, rows)
         parts, cliques, alone = self.parts(
-            domain, steadied, noise, found.dependence, costs, found.typical, wanted
+            domain, estimated, noise, found.dependence, costs, found.typical, wanted
         )
         shares = balance(parts)
         chosen = Selection(
@@ -267,7 +273,26 @@ class Auto(Selector):
                 if share > 0 and clique in alone
             ),
         )
-        return dataclasses.replace(together(certain, chosen), dependences=found.asked)
+        chosen = dataclasses.replace(together(certain, chosen), dependences=found.asked)
+        if certain is not None:
+            return chosen
+        left = 1 - SHARE
+        pairs = [at for at, clique in enumerate(cliques) if len(clique) == 2]
+        powers = (float(left) * shares) ** costs.exponent
+        trends = chosen_trends(
+            inputs.curator,
+            domain,
+            inputs.ordered,
+            estimated,
+            noise,
+            {cliques[at]: float(parts.dependence[at]) for at in pairs},
+            {cliques[at]: float(parts.noise[at] / powers[at]) for at in pairs if shares[at] > 0},
+            inputs.measure_cost,
+        )
+        if not trends:
+            return chosen
+        weights = tuple(left * weight for weight in chosen.weights)
+        return dataclasses.replace(chosen, weights=weights, trends=trends)
 
     def _many_depend(
         self,
@@ -499,22 +524,31 @@ class Auto(Selector):
         return kept, sum(seen.values()) - sum(seen[clique] for clique in kept)
 
 
-def _steadied(table: NDArray[np.float64], variance: float, rows: float) -> NDArray[np.float64]:
-    """Return a noisy one-way table, shrunk towards the uniform table according to its noise.
+def _estimated_columns(inputs: MethodInputs, rows: float) -> list[NDArray[np.float64]]:
+    """Return the centre of each one-way table's posterior distribution, in records.
 
-    The factor is the positive-part James-Stein factor. Without shrinkage the division of the
-    budget would follow the noise and be worse than an equal one.
+    The noise of empty levels would make columns look spread out, and their pairs not worth
+    measuring; the ends of numbers fall (`hidden_tails`).
 
     Args:
-        table: Noisy one-way table, nonnegative, in records.
-        variance: Noise variance of its cells, in records squared.
-        rows: Total of the result, in records.
+        inputs: What was measured before, and which columns are ordered.
+        rows: Number of records that each table sums to.
     """
-    apart = table - table.mean()
-    spread = float(np.square(apart).sum())
-    part = max(1 - (table.size - 1) * variance / spread, 0.0) if spread > 0 else 0.0
-    scale = rows / max(float(table.sum()), rows)
-    return np.asarray(rows / table.size + part * scale * apart)
+    pooled, found = pool(inputs.domain, inputs.known, rows=None), []
+    for name, size in zip(inputs.domain.columns, inputs.domain.sizes, strict=True):
+        codes = np.arange(size, dtype=np.float64)
+        positions = inputs.ordered.get(name, 0)
+        drawn = draw_column(
+            inputs.domain.project((name,)),
+            counts_of(pooled, name),
+            total=rows,
+            totals=np.full(2, rows),
+            zeros=inputs.zeros,
+            values=np.where(codes < positions, codes, np.nan) if positions else None,
+            rng=np.random.default_rng(0),
+        )
+        found.append(drawn.middle)
+    return found
 
 
 def _alone(domain: Domain, cliques: Sequence[Clique]) -> frozenset[Clique]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dp_core.kernel.questions.statistic import Statistic
     from dp_core.methods.method_inputs import MethodInputs
     from dp_core.methods.selection.budget.workload import WantedTable
+    from dp_core.methods.trends import Trend
 
 TABLES: frozenset[ReleasedKind] = frozenset({"tables"})
 
@@ -143,6 +144,7 @@ class Selection:
             not determine, see `Curator.interactions`) rather than as tables. The method must then
             list `interactions` in `gives`.
         dependences: Noisy dependences that the choice is based on; None if the method asked none.
+        trends: Trends of pairs to measure besides the cliques; their weights count in the sum.
     """
 
     cliques: tuple[Clique, ...] = ()
@@ -151,6 +153,7 @@ class Selection:
     records: Dataset | None = None
     interactions: frozenset[Clique] = frozenset()
     dependences: Dependences | None = None
+    trends: tuple[Trend, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.cliques) != len(self.weights):
@@ -159,8 +162,9 @@ class Selection:
             raise ValueError("A clique is selected twice.")
         if any(weight <= 0 for weight in self.weights):
             raise ValueError("Every weight must be positive; leave out a clique of weight 0.")
-        if self.cliques and sum(self.weights) != 1:
-            raise ValueError(f"Weights sum to {sum(self.weights)}, not 1.")
+        whole = sum(self.weights) + sum(trend.weight for trend in self.trends)
+        if self.cliques and whole != 1:
+            raise ValueError(f"Weights sum to {whole}, not 1.")
         if () in self.interactions or not self.interactions <= {*self.cliques}:
             raise ValueError("Interactions must be selected cliques of at least one column.")
         if self.cliques and self.measured:
@@ -183,6 +187,7 @@ class Selector(ABC):
             independent measurement, and spends both budgets itself, exactly.
         own_delta: Whether its mechanism has a failure probability of its own (a threshold), for
             which the release reserves its delta.
+        measures_trends: Whether it may measure trends of pairs besides tables.
     """
 
     __slots__ = ()
@@ -190,6 +195,7 @@ class Selector(ABC):
     chooses: ClassVar[bool] = False
     rounds: ClassVar[bool] = False
     own_delta: ClassVar[bool] = False
+    measures_trends: ClassVar[bool] = False
 
     @property
     def workload(self) -> tuple[WantedTable, ...] | None:

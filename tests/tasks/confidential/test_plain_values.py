@@ -77,16 +77,20 @@ def test_every_request_of_a_release_is_the_same_on_the_other_side(release, monke
     assert asked or not plan.costs
 
 
+def noisy(question, step="s"):
+    return Noisy(stage="measure", questions=(question,), steps=(step,), costs=(Fraction(1),))
+
+
 def test_a_large_part_of_a_question_crosses_once_while_it_is_kept():
     queries = Cells((("n",),) * 4000, tuple((number,) for number in range(4000)))
     answers = np.zeros(4000, np.int64)
     mine, its, sizes = KeptParts(), KeptParts(), []
     for number in (1, 2, 3):
         question = QueryDistance(queries, answers + number, 2)
-        request = Noisy(stage="select", question=question, step=f"s{number}", cost=Fraction(1))
+        request = noisy(question, step=f"s{number}")
         values, blocks = request_values(request, mine)
         sizes.append(sum(each.nbytes for each in blocks.values()))
-        found = request_of(values, blocks, its).question
+        found = request_of(values, blocks, its).questions[0]
         assert found.queries.to_json() == queries.to_json()
         assert np.array_equal(found.answers, answers + number)
     assert sizes[0] > 2 * sizes[1] == 2 * sizes[2]
@@ -100,10 +104,8 @@ def test_both_sides_keep_the_same_parts_however_many_there_are():
     mine, its = KeptParts(), KeptParts()
     order = np.random.default_rng(2).integers(0, len(many), 200)
     for number in order:
-        request = Noisy(
-            stage="measure", question=QueryCounts(many[number]), step="s", cost=Fraction(1)
-        )
-        assert crossed(request, mine, its).question.queries.to_json() == many[number].to_json()
+        request = noisy(QueryCounts(many[number]))
+        assert crossed(request, mine, its).questions[0].queries.to_json() == many[number].to_json()
 
 
 @pytest.mark.parametrize(
@@ -131,7 +133,7 @@ def test_a_request_that_is_none_of_the_kernels_is_refused(change):
 
 def test_a_part_that_was_not_sent_is_not_found():
     queries = Cells((("n",),) * 4000, tuple((number,) for number in range(4000)))
-    request = Noisy(stage="measure", question=QueryCounts(queries), step="s", cost=Fraction(1))
+    request = noisy(QueryCounts(queries))
     mine = KeptParts()
     request_values(request, mine)
     with pytest.raises(Malformed):

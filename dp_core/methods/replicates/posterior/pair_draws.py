@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dp_core.methods.replicates.centred_draws import centred_normals, systematic_choices
 from dp_core.methods.replicates.posterior.agreement import KeptSum, clear_scores, with_margins
-from dp_core.methods.replicates.posterior.known_sums import Condition, KnownSums, drawn_errors
-from dp_core.methods.replicates.posterior.pair_prior import Component, Pair, conditional
+from dp_core.methods.replicates.posterior.known_sums import Condition, drawn_errors
+from dp_core.methods.replicates.posterior.pair_prior import Component, Pair, conditional, given_sums
 from dp_core.methods.replicates.posterior.truncation import (
     IN_SETS,
     Floats,
@@ -22,7 +22,6 @@ from dp_core.methods.replicates.posterior.truncation import (
 )
 
 _LEAST_BELIEF = 1e-3  # smallest probability of a component that is used
-_LEAST_BEFORE_SUMS = 1e-9  # the same before sums that can make a component likely
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,17 +66,20 @@ class PairPosterior:
         Args:
             pair: The pair.
             components: Components of the prior.
-            belief: Their probabilities for this pair, shape (components,).
+            belief: Their probabilities for this pair given all that was measured of it, shape
+                (components,).
             expected: Counts without dependence, given the median margins, shape (p, q), in records.
             possible: Whether each cell can have records, shape (p, q).
         """
-        least = _LEAST_BELIEF if pair.sums is None else _LEAST_BEFORE_SUMS
-        kept = [int(at) for at in np.flatnonzero(belief > least)]
+        kept = [int(at) for at in np.flatnonzero(belief > _LEAST_BELIEF)]
         belief = belief[kept] / belief[kept].sum()
-        each = [conditional(pair, components[at]) for at in kept]
         given: tuple[Condition, ...] = ()
-        if pair.sums is not None:
-            each, given, belief = _given_sums(pair, pair.sums, each, belief)
+        if pair.sums is None:
+            each = [conditional(pair, components[at]) for at in kept]
+        else:
+            given = tuple(given_sums(pair, components[at]) for at in kept)
+            shape = pair.one.values.size, pair.other.values.size
+            each = [(one.mean.reshape(shape), one.variances.reshape(shape)) for one in given]
         means, variances = (np.array(found) for found in zip(*each, strict=True))
         mean = np.tensordot(belief, means, 1)
         variance = np.tensordot(belief, variances + means**2, 1) - mean**2
@@ -141,24 +143,6 @@ class PairPosterior:
         return np.concatenate(found).reshape(scores.shape)
 
 
-def _given_sums(
-    pair: Pair, sums: KnownSums, each: Sequence[tuple[Floats, Floats]], belief: Floats
-) -> tuple[list[tuple[Floats, Floats]], tuple[Condition, ...], Floats]:
-    """Return means and variances given the sums, the conditions, and the beliefs, by component."""
-    weights = np.array([pair.coordinates(table).ravel() for table in sums.weights])
-    given = [Condition.of(mean.ravel(), variance.ravel(), weights, sums) for mean, variance in each]
-    fits = np.array([one.log_likelihood for one in given])
-    told = belief * np.exp(fits - fits.max())
-    told = told / told.sum()
-    kept = [int(at) for at in np.flatnonzero(told > _LEAST_BELIEF)]
-    shape = each[0][0].shape
-    return (
-        [(given[at].mean.reshape(shape), given[at].variances.reshape(shape)) for at in kept],
-        tuple(given[at] for at in kept),
-        told[kept] / told[kept].sum(),
-    )
-
-
 def pair_table(
     posterior: PairPosterior,
     deviation: Floats | None,
@@ -181,6 +165,9 @@ def pair_table(
     drawn, left = posterior.nonnegative_cells(expected, deviation)
     whole = expected + (posterior.mean if deviation is None else deviation)
     kept = _product(whole, rows, columns, scores, posterior.stddev**2)
+    if kept is None and posterior.pair.sums is not None and len(posterior.pair.sums.weights) == 1:
+        (weights,) = posterior.pair.sums.weights
+        kept = weights, float((weights * whole).sum())
     return with_margins(drawn, left, rows, columns, kept)
 
 

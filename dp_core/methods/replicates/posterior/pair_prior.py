@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from dp_core.kernel.counting.domain import Clique
 from dp_core.methods.mixture_weights import mixture_beliefs
-from dp_core.methods.replicates.posterior.known_sums import KnownSums
+from dp_core.methods.replicates.posterior.known_sums import Condition, KnownSums
 from dp_core.methods.replicates.posterior.truncation import Floats
 
 if TYPE_CHECKING:
@@ -300,6 +300,12 @@ class Pair:
         """Coordinates of `tables`."""
         return tuple(self.coordinates(table) for table in self.tables)
 
+    @cached_property
+    def sum_weights(self) -> Floats:
+        """Weight of each coordinate in each sum that was measured apart, (sums, coordinates)."""
+        tables = () if self.sums is None else self.sums.weights
+        return np.array([self.coordinates(table).ravel() for table in tables])
+
     def error(self, use: int) -> Floats | float:
         """Return the known error variance of each coordinate of a centre, records squared."""
         found = self.errors[use - 1] if 0 < use <= len(self.errors) else None
@@ -376,14 +382,19 @@ def learn(pairs: Mapping[Clique, Pair], *, public: int = 0) -> Prior:
 
 
 def _log_likelihood(pair: Pair, components: Sequence[Component]) -> list[float]:
-    """Return the log likelihood of a pair's measurement under each component."""
+    """Return the log likelihood of what was measured of a pair under each component."""
     if pair.observed is None:
-        return _of_dependence(pair, components)
-    observed = pair.coordinates(pair.observed)
-    gaps = [observed - centre for centre in pair.centres]
-    return [
-        float(_mixed(pair, component, gaps[component.use])[0].sum()) for component in components
-    ]
+        found = _of_dependence(pair, components)
+    else:
+        observed = pair.coordinates(pair.observed)
+        gaps = [observed - centre for centre in pair.centres]
+        found = [
+            float(_mixed(pair, component, gaps[component.use])[0].sum()) for component in components
+        ]
+    if pair.sums is None:
+        return found
+    given = (given_sums(pair, component).log_likelihood for component in components)
+    return [own + told for own, told in zip(found, given, strict=True)]
 
 
 def conditional(pair: Pair, component: Component) -> tuple[Floats, Floats]:
@@ -406,6 +417,18 @@ def conditional(pair: Pair, component: Component) -> tuple[Floats, Floats]:
     mean = (belief * trust).sum(axis=0) * gap
     second = (belief * (trust * pair.variance + (trust * gap) ** 2)).sum(axis=0)
     return centre + mean, np.maximum(second - mean**2, 0.0)
+
+
+def given_sums(pair: Pair, component: Component) -> Condition:
+    """Return the coordinates under a component, given also the sums that were measured apart.
+
+    Args:
+        pair: A pair with such sums.
+        component: The component.
+    """
+    assert pair.sums is not None
+    mean, variance = conditional(pair, component)
+    return Condition.of(mean.ravel(), variance.ravel(), pair.sum_weights, pair.sums)
 
 
 def _seen_sampling(pair: Pair) -> Floats | float:

@@ -63,6 +63,7 @@ from dp_core.methods.replicates.posterior.path_predictions import with_path_pred
 from dp_core.methods.replicates.posterior.public_predictions import with_public_predictions
 from dp_core.methods.replicates.posterior.shared_predictions import predictions
 from dp_core.methods.replicates.posterior.truncation import Floats
+from dp_core.methods.trends import trends_of
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import cliques_of, levels_within
 
@@ -180,7 +181,8 @@ class PosteriorTables:
         total, totals = draw_total(pooled, sets, rng)
         valued = scores or {}
         told, fixed = sums or {}, counts or {}
-        if is_alone(pooled) and not (told or fixed or public):
+        trends = trends_of(domain, released)
+        if is_alone(pooled) and not (told or fixed or public or trends):
             return cls(
                 domain=domain,
                 zeros=zeros,
@@ -221,7 +223,11 @@ class PosteriorTables:
                     possible=~zeros.mask(domain.project((name,))),
                     rng=rng,
                 )
-        known_pairs = [*_observed_pairs(domain, pooled), *(pair for pair in told if len(pair) == 2)]
+        known_pairs = [
+            *_observed_pairs(domain, pooled),
+            *(pair for pair in told if len(pair) == 2),
+            *(trend.pair for trend in trends),
+        ]
         every = drawn_pairs(domain, known_pairs, unmeasured=unmeasured)
         cliques = tuple(pair for pair in every if lower_of(nested, pair) is None)
         expected = {
@@ -230,6 +236,7 @@ class PosteriorTables:
             )
             for clique in cliques
         }
+        told = {each.pair: each.beyond(expected[each.pair]) for each in trends} | {**told}
         observed: dict[Clique, Told] = {}
         for clique in cliques:
             part = observed_pair(pooled, clique)

@@ -9,6 +9,7 @@ from dp_core.client.released import Measurement, Released, Totals
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
+from dp_core.methods.trends import is_trend
 
 _APART = 4.0
 """Standard deviations of the noise beyond which two numbers of records differ."""
@@ -34,7 +35,7 @@ def factor_to(
 
 
 def in_proportion(released: Sequence[Released], factor: float) -> list[Released]:
-    """Return noisy tables and interactions multiplied by a factor; others are unchanged.
+    """Return noisy tables, interactions and trends multiplied by a factor, the rest as it is.
 
     Args:
         released: Noisy results.
@@ -46,6 +47,7 @@ def in_proportion(released: Sequence[Released], factor: float) -> list[Released]
         replace(item, values=item.values * factor, scale=item.scale * factor)
         if isinstance(item, Measurement)
         or (isinstance(item, Totals) and isinstance(item.of, Interaction))
+        or is_trend(item)
         else item
         for item in released
     ]

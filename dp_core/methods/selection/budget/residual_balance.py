@@ -33,7 +33,7 @@ _POWER = 0.3  # assumed deviation of a cell from its expected count E is proport
 # sum. The error of a column is in all its tables, so the value lies between. Of 1, 1.2, 1.5 and 2
 # this was the best on most generated files.
 _ADD_UP = 1.2
-_WORTH = 0.05  # smallest relative reduction of the error for which pairs or triples are measured
+_WORTH = 0.02  # smallest relative reduction of the error for which pairs or triples are measured
 _SMALL = 0.1  # a smaller share, relative to the mean share, is 0 unless it removes much error
 _LITTLE = 0.25  # fraction of the error of a part that counts as much error
 _STEPS = 300

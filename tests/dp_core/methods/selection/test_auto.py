@@ -13,12 +13,12 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.privacy import Relation
 from dp_core.methods.dependence_forest import residual_dependence
 from dp_core.methods.selection import auto
-from dp_core.methods.selection.auto import Auto, _alone, _steadied
+from dp_core.methods.selection.auto import Auto, _alone, _estimated_columns
 from dp_core.methods.selection.budget import residual_balance
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
-from tests.measured import select_in_memory
+from tests.measured import method_inputs, noisy_table, select_in_memory
 
 BINARY = Domain(tuple("abcdefgh"), (2,) * 8)
 MIXED = Domain(tuple("abcd"), (2, 6, 40, 3))
@@ -221,16 +221,26 @@ def test_noise_is_weighed_by_what_small_shares_of_the_budget_leave():
     assert curve.own(pair, alone=True) == pytest.approx(zcdp.own(pair, alone=True), rel=0.01)
 
 
-def test_a_column_that_is_noise_is_taken_to_be_even():
-    table = np.array([900.0, 80.0, 20.0])
-    np.testing.assert_allclose(_steadied(table, 1e6, 500.0), 500 / 3)
-    np.testing.assert_allclose(_steadied(table, 1e-6, 1000.0), table, rtol=1e-6)
-    # Two degrees of freedom, each with a quarter of the spread: half of it may be noise.
-    half = _steadied(table, float(np.square(table - table.mean()).sum()) / 4, 1000.0)
-    np.testing.assert_allclose(half, (table + 1000 / 3) / 2)
-    assert _steadied(table, 3e4, 200.0).sum() == pytest.approx(200)
-    assert _steadied(table, 3e4, 200.0).min() >= 0
-    np.testing.assert_allclose(_steadied(np.zeros(4), 9.0, 3.0), 0.75)
+def test_columns_are_estimated_as_the_sets_will_have_them():
+    domain = Domain(("n", "c"), (30, 3))
+    counts = np.zeros(30)
+    counts[10:16] = [400, 900, 1700, 1500, 500, 0]
+    noisy = np.rint(counts + np.random.default_rng(3).normal(0, 60, 30)).astype(int)
+    known = [
+        noisy_table(domain.project(("n",)), noisy, scale=60.0),
+        noisy_table(domain.project(("c",)), [3000, 1500, 500], scale=60.0),
+    ]
+    inputs = method_inputs(None, domain, known=known, measure_cost=0, ordered={"n": 30})
+    number, category = _estimated_columns(inputs, 5000.0)
+    assert number.sum() == pytest.approx(5000)
+    assert number.min() >= 0
+    # Of the noise of 24 empty bins, about 600 records are above 0.
+    assert number[counts == 0].sum() < 300
+    np.testing.assert_allclose(category, [3000, 1500, 500], rtol=0.01)
+    even, _ = _estimated_columns(
+        method_inputs(None, domain, known=known[1:], measure_cost=0), 3000.0
+    )
+    np.testing.assert_allclose(even, 100)
 
 
 def test_columns_tell_how_many_records_there_are_where_that_is_hardly_known():
