@@ -31,6 +31,7 @@ from dp_core.inspection.header_check import readable_or_refused
 from dp_core.inspection.hints import hints
 from dp_core.inspection.repeated_headers import RepeatedHeaders
 from dp_core.inspection.row_findings import PersonCheck, RowChecks
+from dp_core.inspection.shared_missingness import SharedMissingness
 from dp_core.inspection.value_findings import value_findings
 from dp_core.kernel.coding.encoder import Encoded
 from dp_core.schema.definition import Column, Schema
@@ -159,6 +160,7 @@ class _Check:
                 written = column if absence is None else absence.written
                 self._tallies[name] = Tally(written, definition_of(schema.document, name))
         self._rows, self._headers = RowChecks(stored, present), RepeatedHeaders(self._tallies)
+        self._together = SharedMissingness(stored, [*self._tallies])
         person = stored.unit.column
         self._persons = PersonCheck(stored) if person in present and person is not None else None
 
@@ -178,6 +180,7 @@ class _Check:
                 except SchemaViolation as error:
                     raise _RefusedColumn(name, error) from None
             self._rows.add(records, encoded)
+            self._together.add(encoded, records.num_rows)
             if self._persons is not None:
                 rows = np.delete(np.arange(records.num_rows), headers)
                 persons = records.column(str(self._schema.unit.column))
@@ -204,6 +207,7 @@ class _Check:
             yield from self._persons.findings()
         for tally in self._tallies.values():
             yield from hints(tally, self._written, self._whole)
+        yield from self._together.findings()
 
 
 @dataclass(frozen=True, slots=True)

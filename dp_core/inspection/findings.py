@@ -37,6 +37,7 @@ _OF_BOUNDS = frozenset(("levels", "out-of-range", "missing-codes"))
 
 _SINGULAR: Mapping[str, str] = {
     "have": "has",
+    "lack": "lacks",
     "are": "is",
     "break": "breaks",
     "repeat": "repeats",
