@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 _INTERACTION = "interaction of "
 _MOST_BYTES = 200  # with its suffix and that of a temporary file, a name has at most 255
-_PREFIXES = ("set ", "round ", _INTERACTION, "'", '"')
+_PREFIXES = ("set ", "round ", "trend ", _INTERACTION, "'", '"')
 
 
 def table_step(clique: Sequence[str], replicate: int, round: int = 0) -> str:

@@ -163,19 +163,12 @@ def trends_of(domain: Domain, released: Sequence[Released]) -> list[NoisyTrend]:
         if not is_trend(item):
             continue
         assert isinstance(item.of, Scores)
-        scales = (*item.of.features.all, item.of.outcome)
-        sides = []
-        for scale in scales:
-            assert isinstance(scale, Number)
-            sides.append(scaled_codes(scale, domain.size((scale.name,))))
-        found.append(
-            NoisyTrend(
-                tuple(scale.name for scale in scales),
-                np.multiply.outer(*sides),
-                -float(item.values[0]) / UNITS,
-                item.variance / UNITS**2,
-            )
-        )
+        pair = domain.project(item.of.clique)
+        # As the kernel adds them up, to the last digit.
+        cells = np.indices(pair.sizes).reshape(2, -1).T
+        weights = -item.of.vectors(cells)[:, 0].reshape(pair.sizes) / UNITS
+        noisy = -float(item.values[0]) / UNITS
+        found.append(NoisyTrend(pair.columns, weights, noisy, item.variance / UNITS**2))
     return found
 
 

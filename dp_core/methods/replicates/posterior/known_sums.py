@@ -29,6 +29,22 @@ class KnownSums:
     values: Floats
     covariance: Floats
 
+    def and_also(self, other: KnownSums | None) -> KnownSums:
+        """Return these sums and others with independent errors; None for no others."""
+        if other is None:
+            return self
+        number, more = len(self.values), len(other.values)
+        covariance = np.zeros((number + more, number + more))
+        covariance[:number, :number], covariance[number:, number:] = (
+            self.covariance,
+            other.covariance,
+        )
+        return KnownSums(
+            np.concatenate([self.weights, other.weights]),
+            np.concatenate([self.values, other.values]),
+            covariance,
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Condition:

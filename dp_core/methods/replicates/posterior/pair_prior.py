@@ -393,21 +393,23 @@ def _log_likelihood(pair: Pair, components: Sequence[Component]) -> list[float]:
         ]
     if pair.sums is None:
         return found
-    given = (given_sums(pair, component).log_likelihood for component in components)
-    return [own + told for own, told in zip(found, given, strict=True)]
+    given = (given_sums(pair, component, unseen=False) for component in components)
+    return [own + told.log_likelihood for own, told in zip(found, given, strict=True)]
 
 
-def conditional(pair: Pair, component: Component) -> tuple[Floats, Floats]:
+def conditional(pair: Pair, component: Component, *, unseen: bool = True) -> tuple[Floats, Floats]:
     """Return the mean and the variance of each coordinate under a component, in records.
 
     Args:
         pair: The pair.
         component: The component.
+        unseen: Whether a pair that was not measured has a larger variance (`_UNSEEN`), as it has by
+            default in draws; not in the likelihood of what was measured of it.
     """
     prior = pair.prior(component)
     centre = pair.centres[component.use]
     if pair.observed is None:
-        whole = np.tensordot(_TAILS[0], prior, 1) * _UNSEEN[pair.trends]
+        whole = np.tensordot(_TAILS[0], prior, 1) * (_UNSEEN[pair.trends] if unseen else 1.0)
         whole = np.maximum(whole - _seen_sampling(pair), 0.0)
         return centre, np.asarray(whole + pair.error(component.use))
     gap = pair.coordinates(pair.observed) - centre
@@ -419,15 +421,16 @@ def conditional(pair: Pair, component: Component) -> tuple[Floats, Floats]:
     return centre + mean, np.maximum(second - mean**2, 0.0)
 
 
-def given_sums(pair: Pair, component: Component) -> Condition:
+def given_sums(pair: Pair, component: Component, *, unseen: bool = True) -> Condition:
     """Return the coordinates under a component, given also the sums that were measured apart.
 
     Args:
         pair: A pair with such sums.
         component: The component.
+        unseen: As for `conditional`.
     """
     assert pair.sums is not None
-    mean, variance = conditional(pair, component)
+    mean, variance = conditional(pair, component, unseen=unseen)
     return Condition.of(mean.ravel(), variance.ravel(), pair.sum_weights, pair.sums)
 
 

@@ -110,7 +110,7 @@ def path_predictions(
     measured = {
         clique: dataclasses.replace(pair, predicted=(), errors=())
         for clique, pair in pairs.items()
-        if pair.observed is not None
+        if pair.observed is not None or pair.sums is not None
     }
     if len(measured) < _FEWEST or not few_codes(domain):
         return {}

@@ -236,7 +236,13 @@ class PosteriorTables:
             )
             for clique in cliques
         }
-        told = {each.pair: each.beyond(expected[each.pair]) for each in trends} | {**told}
+        told = {
+            **told,
+            **{
+                each.pair: each.beyond(expected[each.pair]).and_also(told.get(each.pair))
+                for each in trends
+            },
+        }
         observed: dict[Clique, Told] = {}
         for clique in cliques:
             part = observed_pair(pooled, clique)

@@ -67,7 +67,8 @@ def chosen_trends(
         own = scaled_codes(scale, counts.size)
         scales[name], values[name] = scale, own
         there[name] = max(float(shares[:positions].sum()), 1e-9)
-        spread[name] = max(float((own**2) @ shares) / there[name], 1e-9)
+        mean = float(own @ shares) / there[name]
+        spread[name] = max(float((own**2) @ shares) / there[name] - mean**2, 1e-9)
     # The trend of two columns of two levels is their interaction, which may be measured itself.
     pairs = [
         (one, two)
