@@ -16,7 +16,7 @@ from dp_core.analysis.regression.frames import Frame, levels_of, public_frame
 from dp_core.analysis.regression.survey_sample import Sample
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.formula import Formula, check_factors
-from dp_core.schema.definition import Column, Schema
+from dp_core.schema.definition import Schema
 
 Floats = NDArray[np.float64]
 Family = Literal["linear", "logistic", "multinomial", "poisson"]
@@ -207,8 +207,9 @@ def _without_empty_levels(
     for column in schema.released:
         if column.name not in formula.by_level or not column.levels:
             continue
-        counts = np.array([_level_counts(frame, column) for frame in frames])
         labels = levels_of(column)
+        codes = [frame.data[column.name].cat.codes.to_numpy() for frame in frames]
+        counts = np.array([np.bincount(each, minlength=len(labels)) for each in codes])
         for place, label in enumerate(labels):
             empty = [
                 frame.number
@@ -238,11 +239,6 @@ def _without_empty_levels(
                 for frame in frames
             ]
     return frames, notes
-
-
-def _level_counts(frame: Frame, column: Column) -> NDArray[np.int64]:
-    codes = frame.data[column.name].cat.codes.to_numpy()
-    return np.bincount(codes, minlength=len(levels_of(column)))
 
 
 def _sets(numbers: Sequence[int]) -> str:

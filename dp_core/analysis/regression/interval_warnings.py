@@ -277,7 +277,9 @@ class _Measured:
                     prior.append(one.name)
                 # In mode `shared` a difference between the sets and the noisy table may be noise
                 # that the method rightly removed. In mode `posterior` it follows from the prior.
-                if self.bundle.rule == "split" and _biased(errors):
+                half = _Z95 * math.hypot(errors.sampling, errors.noise)
+                biased = abs(errors.bias) + errors.noise > BIASED * half
+                if self.bundle.rule == "split" and biased:
                     thin.append(one.name)
                 ratio = (errors.noise / max(errors.sampling, 1e-300)) ** 2
                 if self.bundle.rule == "shared" and _coverage(ratio) < COVERS:
@@ -413,12 +415,6 @@ class _Measured:
             one = bin_bias(self.schema.column(name), counts, math.sqrt(variance))
             found += [one] if one is not None else []
         return found
-
-
-def _biased(errors: ExpectedErrors) -> bool:
-    """Whether a bias is large for an interval that includes the noise."""
-    half = _Z95 * math.hypot(errors.sampling, errors.noise)
-    return abs(errors.bias) + errors.noise > BIASED * half
 
 
 def _coverage(ratio: float) -> float:
