@@ -14,6 +14,7 @@ from scipy import linalg
 
 from dp_core.analysis.regression.frames import Frame, levels_of, public_frame
 from dp_core.analysis.regression.survey_sample import Sample
+from dp_core.bundle.report.provenance import enumeration
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.formula import Formula, check_factors
 from dp_core.schema.definition import Schema
@@ -247,9 +248,7 @@ def _sets(numbers: Sequence[int]) -> str:
     >>> _sets([2]), _sets([1, 3, 4])
     ('set 2', 'sets 1, 3 and 4')
     """
-    if len(numbers) == 1:
-        return f"set {numbers[0]}"
-    return f"sets {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+    return f"set{'s' * (len(numbers) > 1)} {enumeration([*map(str, numbers)])}"
 
 
 def _outcome(

@@ -17,6 +17,7 @@ from dp_core.analysis.regression.column_scores import Compared
 from dp_core.bundle.quality.pair_errors import ExpectedErrors, slope_errors
 from dp_core.bundle.quality.relations import BinBias, bin_bias, measured_cliques, thin_groups
 from dp_core.bundle.reading import Bundle
+from dp_core.bundle.report.provenance import enumeration
 from dp_core.inference.combine import Combined
 from dp_core.inference.combining_rules import OFF
 from dp_core.inference.formulas.formula import Formula
@@ -435,4 +436,4 @@ def listed(phrases: Sequence[str], most: int = 4) -> str:
     shown = list(phrases[:most])
     if len(phrases) > most:
         shown.append(f"{len(phrases) - most} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return enumeration(shown)

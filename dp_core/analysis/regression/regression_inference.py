@@ -49,7 +49,7 @@ from dp_core.analysis.regression.survey_answer import (
 )
 from dp_core.analysis.regression.weighted import Fit
 from dp_core.bundle.reading import Bundle
-from dp_core.bundle.report.example_code import SIZES_DIFFER
+from dp_core.bundle.report.example_code import size_factor
 from dp_core.bundle.statement.sections import TOLERANCE as WEIGHTS_OFF
 from dp_core.errors import BadInput, nearest
 from dp_core.inference.combine import Combined
@@ -121,7 +121,7 @@ def infer(
         )
     used = weight.name if weight is not None and (weighted or by_design) else None
     frames = read_frames(bundle, formula.columns, weight=used, design=by_design)
-    factor = _size_factor(bundle)
+    factor = size_factor(claims.rows, bundle.records)
     plain = not weighted and not by_design
     alone: Analysis | None = None
     try:
@@ -292,13 +292,6 @@ def _about_declared(ratio: float | None) -> str:
         f"{source} Intervals from the sets would be {ratio:.3g} times narrower, but their bins and"
         " their prior can bias them."
     )
-
-
-def _size_factor(bundle: Bundle) -> float:
-    """Return the factor that scales W from the sets' size to the file's; 1 if they agree."""
-    rows = sum(bundle.claims.rows) / bundle.claims.sets
-    ratio = rows / max(bundle.records, 1.0)
-    return ratio if abs(ratio - 1) > SIZES_DIFFER else 1.0
 
 
 def _coefficients(

@@ -63,8 +63,9 @@ def example_code(published: Published, known: Precision | None = None) -> Code:
     column, number, table = _example(published)
     model, rule = _model(published, pooled), rule_of(published.mode, published.sets)
     total, degrees = _total(rule)
-    factor, rows = size_factor(published), sum(published.set_rows) / max(published.sets, 1)
-    ratio = f"{rows:.10g} / {round(published.records, 3)!r}"
+    records, rows = round(published.records, 3), sum(published.set_rows) / max(published.sets, 1)
+    factor = size_factor(published.set_rows, records)
+    ratio = f"{rows:.10g} / {records!r}"
     values = {
         "m": published.sets,
         "file": "" if published.schema.linked is None else f"/{published.schema.linked.households}",
@@ -122,16 +123,17 @@ def _text(module: TemplateModule, part: str) -> str:
     return str(getattr(module, part)()).rstrip("\n")
 
 
-def size_factor(published: Published) -> float:
+def size_factor(rows: Sequence[int], records: float) -> float:
     """Return the factor that converts W from the size of a set to the size of the file.
 
     The variance within a set belongs to as many records as the set has. The factor is 1 if the
     sizes nearly agree, and without sets.
+
+    Args:
+        rows: Number of rows of each set.
+        records: Number of records of the file.
     """
-    if not published.sets:
-        return 1.0
-    rows = sum(published.set_rows) / published.sets
-    ratio = rows / max(round(published.records, 3), 1.0)
+    ratio = sum(rows) / len(rows) / max(records, 1.0) if rows else 1.0
     return ratio if abs(ratio - 1) > SIZES_DIFFER else 1.0
 
 
