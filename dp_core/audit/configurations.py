@@ -222,7 +222,17 @@ def planned_schema(
     configuration: Configuration, relation: Relation, *, epsilon: str, delta: str
 ) -> tuple[SchemaName, Plan] | None:
     """Return the first schema that the method takes, and the plan; see `plan_of`."""
-    text = spec_text(configuration, relation, epsilon=epsilon, delta=delta)
+    keys = {
+        "version": "1",
+        "release": "tiny",
+        "data": "tiny.csv",
+        "schema": "tiny.schema.yaml",
+        "account": "tiny",
+        "privacy": f"{{epsilon: {epsilon}, delta: {delta}, neighbours: {relation.neighbours}}}",
+        **({"method": configuration.method} if configuration.method else {}),
+        **configuration.keys,
+    }
+    text = "".join(f"{key}: {value}\n" for key, value in keys.items())
     with TemporaryDirectory() as place:
         Path(place, "release.yaml").write_text(text)
         for schema in configuration.schemas:
@@ -244,21 +254,6 @@ def schema_text(schema: SchemaName, relation: Relation) -> str:
     if relation.max_rows == 1:
         return SCHEMAS[schema] + "unit: row\n"
     return SCHEMAS[schema] + f"unit: {{column: {PERSON}, max_rows: {relation.max_rows}}}\n"
-
-
-def spec_text(configuration: Configuration, relation: Relation, *, epsilon: str, delta: str) -> str:
-    """Return `release.yaml` of a release, with its schema in `tiny.schema.yaml`."""
-    keys = {
-        "version": "1",
-        "release": "tiny",
-        "data": "tiny.csv",
-        "schema": "tiny.schema.yaml",
-        "account": "tiny",
-        "privacy": f"{{epsilon: {epsilon}, delta: {delta}, neighbours: {relation.neighbours}}}",
-        **({"method": configuration.method} if configuration.method else {}),
-        **configuration.keys,
-    }
-    return "".join(f"{key}: {value}\n" for key, value in keys.items())
 
 
 def _presets() -> Iterator[Configuration]:
@@ -307,7 +302,8 @@ def _options() -> Iterator[Configuration]:
         for each in (each for each in fields(method) if each.metadata != NO_OPTION):
             for value in _choices(hints[each.name]):
                 if value != each.default:
-                    yield _with(name, each.name, _as_yaml(value))
+                    text = str(value).lower() if isinstance(value, bool) else str(value)
+                    yield _with(name, each.name, text)
     for name, option, text in _FURTHER:
         yield _with(name, option, text)
 
@@ -384,7 +380,3 @@ def _choices(hint: Any) -> Iterator[Any]:
             yield from _choices(part)
     elif hint is bool:
         yield from (True, False)
-
-
-def _as_yaml(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -71,20 +71,17 @@ def private_draws(
         if asks.get("name") != DRAWN_CELLS:
             continue
         assert isinstance(event, PerturbedDrawsEvent | PolyaUrnEvent)
-        columns, edges = tuple(asks["columns"]), asks["edges"]
+        edges = dict(zip(asks["columns"], asks["edges"], strict=True))
         found.append(
             PrivateDraws(
-                columns=columns,
+                columns=tuple(edges),
                 cells=math.prod(
-                    sizes[name] if each is None else len(each) - 1
-                    for name, each in zip(columns, edges, strict=True)
+                    sizes[name] if each is None else len(each) - 1 for name, each in edges.items()
                 ),
                 kind="urn" if isinstance(event, PolyaUrnEvent) else "independent",
                 virtual=event.scale,
                 records=int(asks["records"]),
-                binned=frozenset(
-                    name for name, each in zip(columns, edges, strict=True) if each is not None
-                ),
+                binned=frozenset(name for name, each in edges.items() if each is not None),
             )
         )
     return tuple(found)

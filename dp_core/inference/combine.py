@@ -75,7 +75,7 @@ class Combined:
     @property
     def variances(self) -> Any:
         """The variance of every entry."""
-        return _diagonal(self.variance)
+        return np.diag(self.variance) if np.ndim(self.variance) == 2 else self.variance
 
     @property
     def standard_error(self) -> Any:
@@ -220,10 +220,6 @@ def _inflation(rule: Rule, sets: int) -> float:
             return 1 + 1 / sets
     # A new rule must not silently get the factor of another.
     assert_never(rule)
-
-
-def _diagonal(values: Any) -> Any:
-    return np.diag(values) if np.ndim(values) == 2 else values
 
 
 def _check(estimates: Floats, variances: Floats) -> None:

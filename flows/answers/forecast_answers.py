@@ -232,6 +232,8 @@ def _forecast(
     now: bool = True,
 ) -> dict[str, Any]:
     asked = [asked_of(one, plan) for one in balances]
+    # The delta that a restated calendar is assumed to allow, if it must be stated.
+    supposed = max((one.calendar.delta for one in balances if one.calendar), default=0)
     found = releases_that_fit(balances, asked, today=today, every=every)
     return {
         "composition": composition,
@@ -240,14 +242,8 @@ def _forecast(
         "last": found.last if every else None,
         "days": found.days,
         "stopped_by": found.stopped_by,
-        "note": "" if now else _assumed_delta(balances),
+        "note": "" if now or not supposed else f" (with --period-delta {float(supposed):g})",
     }
-
-
-def _assumed_delta(balances: Sequence[Standing]) -> str:
-    """Return the delta that a restated calendar is assumed to allow, if it must be stated."""
-    supposed = max((one.calendar.delta for one in balances if one.calendar), default=0)
-    return f" (with --period-delta {float(supposed):g})" if supposed else ""
 
 
 def plan_answer(plan: Plan, ledger: Ledger | None, machine: Machine = REFERENCE) -> CommandAnswer:
@@ -310,19 +306,17 @@ def _account_room(plan: Plan, ledger: Ledger | None) -> dict[str, Any]:
     if plan.spec.measurements is not None:
         return found
     attempts = recent_refusals(ledger, account.name)
-    own, *others = ledger.balances(account.name)
-    fits, least = fitting_now(own, plan, account.day), own
-    for other in others:
-        count = fitting_now(other, plan, account.day)
-        if count < fits:
-            fits, least = count, other
+    standings = ledger.balances(account.name)
+    counts = [fitting_now(one, plan, account.day) for one in standings]
+    fits, least = min(counts), standings[counts.index(min(counts))]
     payable = refusal is None or refusal.row == "budget-used-up"
     gaussian = with_gaussian_noise(plan) if payable else None
     more = 0
     if gaussian is not None:
-        day = account.day
-        more = min(fitting_now(one, gaussian, day) for one in (own, *others))
-    above = None if least is own else Above(least.name, least.terms, room(least, account.day))
+        more = min(fitting_now(one, gaussian, account.day) for one in standings)
+    above = (
+        None if least is standings[0] else Above(least.name, least.terms, room(least, account.day))
+    )
     # A used name can be replaced; any other refusal holds for every such release.
     possible = refusal is None or isinstance(refusal, BadInput)
     return {

@@ -141,10 +141,18 @@ def answering(command: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _print(answer: Answer) -> None:
-    from dp_core.text.pages.page_text import print_page
-    from flows.cli.terminal import console
+    """Print an answer as wide as the terminal, or 200 columns wide without a terminal."""
+    from rich.console import Console
 
-    opened = console.open_console()
+    from dp_core.text.pages.page_text import print_page
+
+    class OutputConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise  # the error that is handled; rich would end the process with exit code 1
+
+    opened = OutputConsole(highlight=False)
+    if not opened.is_terminal:
+        opened.width = 200
     print_page(opened, answer.page(), most=MOST_ROWS if opened.is_terminal else None)
 
 

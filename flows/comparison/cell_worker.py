@@ -13,7 +13,6 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -79,10 +78,9 @@ def perform(job: Mapping[str, Any]) -> Result:
         add_noise("laplace", np.zeros(1, np.int64), Fraction(1))
         meter = Meter()
         synthetic, numbers, models = _synthesize(plan, seen_by_method, job["seed"])
-        usage = meter.usage()
+        used = meter.usage() | {"numbers": numbers}
     except ReleaseError as error:
         return Result("refused", {}, error.message)
-    used = {"cpu": usage.cpu_seconds, "memory": usage.peak_bytes / _MEGABYTE, "numbers": numbers}
     if schema.linked is not None:
         households = HouseholdTally(schema.domain, [()]).add(synthetic).rows
         return Result("done", judge_linked(real, synthetic) | used | {"rows": households})
@@ -151,23 +149,8 @@ def _read(folder: Path, domain: Domain) -> Dataset:
     return Dataset(domain, np.ascontiguousarray(np.concatenate(codes, axis=1)))
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Resources that a piece of work used.
-
-    Attributes:
-        cpu_seconds: Processor time of all threads of the process.
-        seconds: Time on the clock.
-        peak_bytes: Largest resident memory of the process in that time, including the interpreter.
-    """
-
-    cpu_seconds: float
-    seconds: float
-    peak_bytes: int
-
-
 class Meter:
-    """Measures time and memory from its creation on.
+    """Measures processor time and memory from its creation on.
 
     On Linux the earlier peak is reset. Elsewhere, or if the system does not allow that, the peak is
     that of the process since its start.
@@ -176,12 +159,15 @@ class Meter:
     def __init__(self) -> None:
         with contextlib.suppress(OSError):
             _FORGET.write_text("5")  # resets the peak to what is resident now
-        self._clock = time.perf_counter()
         self._cpu = time.process_time()
 
-    def usage(self) -> Usage:
-        """Return the resources used since the meter was created."""
-        return Usage(time.process_time() - self._cpu, time.perf_counter() - self._clock, _peak())
+    def usage(self) -> dict[str, float | None]:
+        """Return the resources used since the meter was created, as figures.
+
+        `cpu` is the processor time of all threads, in seconds. `memory` is the largest resident
+        memory of the process in megabytes, including the interpreter.
+        """
+        return {"cpu": time.process_time() - self._cpu, "memory": _peak() / _MEGABYTE}
 
 
 def _peak() -> int:

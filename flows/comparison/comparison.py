@@ -110,8 +110,9 @@ def run(prepared: Prepared, progress: ComparisonProgress) -> None:
         progress.say(f"Not compared: {line}")
     work = prepared.out / "work"
     try:
-        codes = {of.name: _write_codes(of, work, prepared, progress) for of in _files(todo)}
-        for of in _files(todo):
+        files = {of.name: of for _, of in todo}.values()
+        codes = {of.name: _write_codes(of, work, prepared, progress) for of in files}
+        for of in files:
             _write_grids(of, codes[of.name], [cell for cell, its in todo if its is of])
         progress.begin(len(todo), kept=runnable - len(todo))
         # All methods of the first run, then of the second, so that an early stop is still useful.
@@ -217,10 +218,6 @@ def _refusals(cells: Sequence[tuple[Cell, Input]]) -> list[str]:
         f"{label} on {file} at epsilon {', '.join(epsilons)}. {refusal}"
         for (label, file, refusal), epsilons in found.items()
     ]
-
-
-def _files(todo: Sequence[tuple[Cell, Input]]) -> list[Input]:
-    return list({of.name: of for _, of in todo}.values())
 
 
 def _write_codes(of: Input, work: Path, prepared: Prepared, progress: ComparisonProgress) -> Path:

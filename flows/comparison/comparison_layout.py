@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -187,11 +187,7 @@ def _mark(declaration: Declaration, request: Request) -> str:
     values = {
         "declared_public": declaration.sentence,
         "format": FORMAT,
-        "declaration": {
-            "by": declaration.by,
-            "day": declaration.day,
-            "reason": declaration.reason,
-        },
+        "declaration": asdict(declaration),
         "program": program(),
         "specs": [str(path.absolute()) for path in request.specs],
         "runs": request.runs,

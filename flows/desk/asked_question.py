@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Literal
 
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.declared_analysis import declared_analysis
+from dp_core.inference.formulas.formula import written_name
 from dp_core.inference.questions.between_waves import read_any_question
 from dp_core.plan.data_location import DatabaseTable
 from dp_core.plan.plan import Plan
@@ -115,20 +115,10 @@ def _regression(text: str, schema: Schema) -> AskedQuestion:
         said = error.message.replace("a declared analysis", "a regression that a desk answers")
         raise BadInput(said) from None
     predictors = [name for name in schema.names if name in found.predictors]
-    right = " + ".join(map(_formula_name, predictors)) or "1"
-    formula = f"{_formula_name(found.outcome)} ~ {right}"
+    right = " + ".join(map(written_name, predictors)) or "1"
+    formula = f"{written_name(found.outcome)} ~ {right}"
     columns = tuple(name for name in schema.names if name in found.columns)
     return AskedQuestion("regression", formula, columns)
-
-
-def _formula_name(name: str) -> str:
-    """Return a column as it is written in a formula.
-
-    >>> _formula_name("age"), _formula_name("hours a week")
-    ('age', "Q('hours a week')")
-    """
-    plain = name.isidentifier() and not keyword.iskeyword(name)
-    return name if plain else f"Q({name!r})"
 
 
 def _table(text: str, schema: Schema) -> AskedQuestion:

@@ -345,7 +345,7 @@ def answer_question(
         Unpublished: if its release ended without an answer.
     """
     kept = KeptQuestions(desk, open_ledger(desk.home))
-    asked, make = kept.find(number), carry_out or own_process.in_own_process
+    asked, make = kept.find(number), carry_out or own_process.ReleaseProcess()
     if kept.stage(asked) == "answered":
         return _answer(desk, number, level, sampling, make)
     with desk.answer_lock(asked.asks):

@@ -46,11 +46,6 @@ def fits_in_own_process(schema: Path, data: str) -> bool:
     return done.returncode == 0
 
 
-def in_own_process(spec: Path, out: Path) -> None:
-    """Make the release of a spec, or continue one that stopped, as a `ReleaseProcess` does."""
-    ReleaseProcess()(spec, out)
-
-
 class ReleaseProcess:
     """Makes one release at a time in a process of its own; another thread can end it for good.
 

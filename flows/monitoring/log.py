@@ -132,7 +132,7 @@ def log_commit(run: Run, charges: Sequence[Charge]) -> None:
             account=run.spec.account,
             stage=charge.stage,
             receipt=charge.number,
-            cost=_decimal(charge.cost),
+            cost=float(f"{float(charge.cost):.12g}"),
             cost_exact=str(charge.cost),
             currency=run.plan.currency.kind,
         )
@@ -236,10 +236,6 @@ def _words(facts: dict[str, str | float | int | None]) -> list[str]:
 def _open_log(path: str) -> int:
     # Only the owner may read it, because it holds the durations of stages.
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-
-
-def _decimal(cost: Fraction) -> float:
-    return float(f"{float(cost):.12g}")
 
 
 _LOGGERS = ("prefect.flow_runs", "prefect.task_runs")

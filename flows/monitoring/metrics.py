@@ -56,13 +56,12 @@ class HomeMetrics:
         return generate_latest(registry_of(lambda: self)).decode()
 
 
-def read_metrics(at: Path | None = None) -> HomeMetrics:
-    """Return the metrics of a home; an unusable ledger is reported in `fault`, and none is created.
+def read_metrics() -> HomeMetrics:
+    """Return the metrics of the home that the environment names.
 
-    Args:
-        at: The home; by default the one that the environment names.
+    An unusable ledger is reported in `fault`, and none is created.
     """
-    where = at or home()
+    where = home()
     found, fault = tuple[Metric, ...](), ""
     try:
         assert_not_lost(where)

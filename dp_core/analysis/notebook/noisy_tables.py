@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,14 +11,13 @@ from numpy.typing import NDArray
 
 from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.quality.relations import as_table
-from dp_core.bundle.quality.table_fit import cell_width
+from dp_core.bundle.quality.table_fit import cell_width, margin_of
 from dp_core.bundle.reading import Bundle
-from dp_core.client.released import Answers, Measurement, Paid, SparseTable, Totals
+from dp_core.client.released import Answers, Measurement, SparseTable, Totals
 from dp_core.errors import BadInput, nearest
 from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.metrics.noise_size import half_width_in_units
 from dp_core.tables.cliques import shares_of
 from dp_core.text.pages.page import Listing, Page, Sentence, numbers, texts
 from dp_core.text.pages.printed import Printed
@@ -142,11 +140,11 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
         """Yield the noisy counts of cells of these columns in a measurement."""
         item, number = self._measured[place], place + 1
         if isinstance(item, SparseTable):
-            margin = _margin(item, self._shares)
+            margin = margin_of(item, self._shares)
             yield _Counts(number, item.clique, item.cells, item.values, margin)
         elif isinstance(item, Answers):
             assert isinstance(item.queries, Cells)
-            margin = _margin(item, self._shares)
+            margin = margin_of(item, self._shares)
             asked = zip(item.queries.of, item.queries.codes, item.values, strict=True)
             for clique, codes, value in asked:
                 if frozenset(clique) == key:
@@ -159,7 +157,7 @@ class NoisyTables(Printed, Mapping[Clique, "pd.DataFrame"]):
             every: NDArray[np.int64] = np.empty((1, 0), dtype=np.int64)
             if sizes:
                 every = np.stack(np.unravel_index(np.arange(values.size), sizes), axis=1)
-            margin = _margin(table, self._shares)
+            margin = margin_of(table, self._shares)
             yield _Counts(number, table.clique, every, values, margin)
 
     def _missing(self, key: frozenset[str]) -> str:
@@ -224,12 +222,6 @@ def _column_words(name: str) -> str:
     return f"column {name}" if name in _OWN else name
 
 
-def _margin(item: Paid, shares: int) -> float:
-    """Return half of the width of the 95 % interval of the noise, rounded up to 0.01 if shared."""
-    width = half_width_in_units(item.noise, item.scale, shares)
-    return width if shares == 1 else math.ceil(100 * width - 1e-9) / 100
-
-
 def _row(number: int, item: Measured, shares: int) -> dict[str, Any]:
     """Return a row of `NoisyTables.frame`."""
     kind, columns, margin = _measurement_words(item, shares)
@@ -249,7 +241,7 @@ def _row(number: int, item: Measured, shares: int) -> dict[str, Any]:
 
 def _measurement_words(item: Measured, shares: int) -> tuple[str, tuple[str, ...], float | None]:
     """Return the kind of a measurement, its columns, and the margin of one of its counts."""
-    margin = _margin(item, shares)
+    margin = margin_of(item, shares)
     if isinstance(item, Measurement):
         return "table", item.clique, margin
     if isinstance(item, SparseTable):

@@ -139,23 +139,24 @@ def _notes(
 
 def _of_totals(sources: Sources, exact: bool) -> Iterator[str]:
     """Yield which public totals were used, and which contradict the noisy tables."""
-    for totals, used in ((sources.totals, True), (sources.distant, False)):
-        named = "; ".join(each.in_words for each in totals)
-        if totals and not used:
-            yield (
-                f"These public totals are not used, because they differ from the noisy tables by"
-                f" more than the noise explains: {named}."
-            )
-        elif totals and exact:
-            yield (
-                "The answer follows from public totals, without noise. It is exact if they are"
-                f" those of the file, which was not compared with them: {named}."
-            )
-        elif totals:
-            yield (
-                "These public totals are taken as exact counts of the file, which was not compared"
-                f" with them; the margins are valid if they are: {named}."
-            )
+    used, unused = (
+        "; ".join(each.in_words for each in totals) for totals in (sources.totals, sources.distant)
+    )
+    if used and exact:
+        yield (
+            "The answer follows from public totals, without noise. It is exact if they are those of"
+            f" the file, which was not compared with them: {used}."
+        )
+    elif used:
+        yield (
+            "These public totals are taken as exact counts of the file, which was not compared with"
+            f" them; the margins are valid if they are: {used}."
+        )
+    if unused:
+        yield (
+            "These public totals are not used, because they differ from the noisy tables by more"
+            f" than the noise explains: {unused}."
+        )
 
 
 def _of_areas(sources: Sources, asked: Asked) -> Iterator[str]:
@@ -203,18 +204,15 @@ def _of_number(column: Column) -> Iterator[str]:
         yield f"Records with missing {column.name} are left out."
 
 
-def _stands(column: Column) -> str:
-    """Return a phrase for the value that represents each bin."""
+def _bin_words(column: Column) -> tuple[str, str]:
+    """Return phrases for the value that represents each bin, and for the values within it."""
     if column.choice is not None:
-        return "its mean, estimated from the noisy counts of its parts"
-    return "its midpoint" if column.within is None else "the mean of a density fitted to the counts"
-
-
-def _spread(column: Column) -> str:
-    """Return a phrase for the distribution of values within each bin."""
-    if column.choice is not None:
-        return "spread like the noisy counts of its parts"
-    return "spread evenly" if column.within is None else "follow a density fitted to the counts"
+        mean = "its mean, estimated from the noisy counts of its parts"
+        return mean, "spread like the noisy counts of its parts"
+    if column.within is None:
+        return "its midpoint", "spread evenly"
+    density = "a density fitted to the counts"
+    return f"the mean of {density}", f"follow {density}"
 
 
 def _of_waves(asked: Asked) -> Iterator[str]:
@@ -276,8 +274,8 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
             f" in a later release make {'them' if several else 'it'} narrower."
         )
         yield (
-            f"The estimate assumes that values within each bin {_spread(column)}. If they do, the"
-            " margin without bins is valid."
+            f"The estimate assumes that values within each bin {_bin_words(column)[1]}. If they do,"
+            " the margin without bins is valid."
         )
         return
     least, most = (math.floor(100 * find(from_bins)) for find in (min, max))
@@ -290,8 +288,8 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
         f" make the {'intervals' if several else 'interval'} narrower."
     )
     yield (
-        f"The estimate represents each bin by {_stands(column)}. If this is the true mean of every"
-        " bin, the margin without bins is valid."
+        f"The estimate represents each bin by {_bin_words(column)[0]}. If this is the true mean of"
+        " every bin, the margin without bins is valid."
     )
 
 

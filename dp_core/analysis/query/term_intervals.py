@@ -343,7 +343,8 @@ def _absent(
     parts = list(dict.fromkeys(p for each in needed for p in unobserved(sources.pooled, each)))
     if not parts:
         return None
-    columns = {name for each in needed for name in _varying(each)}
+    weights = (pair for each in needed for pair in zip(each.columns, each.weights, strict=True))
+    columns = {name for name, each in weights if (each != each[:, :1]).any()}
     domain = sources.schema.domain
     return why_undetermined(
         domain,
@@ -355,14 +356,6 @@ def _absent(
         more=unused_sentence(sources),
         counted=counted,
     )
-
-
-def _varying(asked: Functionals) -> list[str]:
-    return [
-        name
-        for name, each in zip(asked.columns, asked.weights, strict=True)
-        if bool((each != each[:, :1]).any())
-    ]
 
 
 MOST_EDGES = 20 * MOST_ANSWERS

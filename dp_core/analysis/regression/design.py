@@ -14,9 +14,10 @@ from scipy import linalg
 
 from dp_core.analysis.regression.frames import Frame, levels_of, public_frame
 from dp_core.analysis.regression.survey_sample import Sample
+from dp_core.bundle.report.provenance import enumeration
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.formula import Formula, check_factors
-from dp_core.schema.definition import Column, Schema
+from dp_core.schema.definition import Schema
 
 Floats = NDArray[np.float64]
 Family = Literal["linear", "logistic", "multinomial", "poisson"]
@@ -207,8 +208,9 @@ def _without_empty_levels(
     for column in schema.released:
         if column.name not in formula.by_level or not column.levels:
             continue
-        counts = np.array([_level_counts(frame, column) for frame in frames])
         labels = levels_of(column)
+        codes = [frame.data[column.name].cat.codes.to_numpy() for frame in frames]
+        counts = np.array([np.bincount(each, minlength=len(labels)) for each in codes])
         for place, label in enumerate(labels):
             empty = [
                 frame.number
@@ -240,20 +242,13 @@ def _without_empty_levels(
     return frames, notes
 
 
-def _level_counts(frame: Frame, column: Column) -> NDArray[np.int64]:
-    codes = frame.data[column.name].cat.codes.to_numpy()
-    return np.bincount(codes, minlength=len(levels_of(column)))
-
-
 def _sets(numbers: Sequence[int]) -> str:
     """Return an enumeration of sets.
 
     >>> _sets([2]), _sets([1, 3, 4])
     ('set 2', 'sets 1, 3 and 4')
     """
-    if len(numbers) == 1:
-        return f"set {numbers[0]}"
-    return f"sets {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+    return f"set{'s' * (len(numbers) > 1)} {enumeration([*map(str, numbers)])}"
 
 
 def _outcome(

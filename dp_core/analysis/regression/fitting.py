@@ -4,47 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from dp_core.analysis.regression.design import Design, Floats
-from dp_core.analysis.regression.survey_sample import Sample
-from dp_core.analysis.regression.weighted import design_fit, separated, weighted_fit
+from dp_core.analysis.regression.weighted import Fit, design_fit, separated, weighted_fit
 from dp_core.errors import BadInput
 
 _LEAST_INFORMATION = 1e-8
 """Smallest information in any direction, as a share of the largest possible, of a finite fit."""
 _LARGEST_STEP = 1e-4
 """Largest next Newton step of a converged fit, in standard deviations of the predictor."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fit:
-    """A fitted regression.
-
-    Attributes:
-        coefficients: Shape (p,); for a multinomial, those of the second level come first.
-        covariance: Shape (p, p).
-        residual_df: Rows minus coefficients for a linear model, without rows of weight 0; None for
-            the other families, whose reference is the normal distribution. By the sample design:
-            its degrees of freedom, for every family.
-        rows: Number of fitted rows.
-        simple: By the sample design: covariance if the rows were a simple random sample, shape
-            (p, p); otherwise None.
-        clustered: Whether the rows lie in clusters of the survey.
-        fixed_df: Whether `residual_df` does not depend on the size of the set.
-    """
-
-    coefficients: Floats
-    covariance: Floats
-    residual_df: float | None
-    rows: int
-    simple: Floats | None = None
-    clustered: bool = False
-    fixed_df: bool = False
 
 
 def coefficient_names(design: Design) -> tuple[str, ...]:
@@ -64,7 +36,7 @@ def fit_sets(design: Design) -> tuple[Fit, ...]:
     if design.samples:
         each = zip(design.y, design.x, design.weights, design.samples, strict=True)
         return tuple(
-            _by_design(design, y, x, own, sample, f"set {number}")
+            design_fit(design, y, x, own, sample, f"set {number}")
             for number, (y, x, own, sample) in enumerate(each, start=1)
         )
     weights = design.weights or (None,) * len(design.y)
@@ -79,22 +51,6 @@ def fit_stacked(design: Design) -> Fit:
     weights = np.concatenate(design.weights) if design.weights else None
     y, x = np.concatenate(design.y), np.concatenate(design.x)
     return _fit(design, y, x, weights, "all sets together")
-
-
-def _by_design(
-    design: Design, y: Floats, x: Floats, weights: Floats, sample: Sample, where: str
-) -> Fit:
-    """Return a fit whose covariance follows from the sample design."""
-    found = design_fit(design, y, x, weights, sample, where)
-    return Fit(
-        coefficients=found.coefficients,
-        covariance=found.covariance,
-        residual_df=sample.degrees,
-        rows=len(y),
-        simple=found.simple,
-        clustered=sample.clustered,
-        fixed_df=sample.fixed,
-    )
 
 
 def _fit(design: Design, y: Floats, x: Floats, weights: Floats | None, where: str) -> Fit:

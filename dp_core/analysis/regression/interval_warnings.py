@@ -17,6 +17,7 @@ from dp_core.analysis.regression.column_scores import Compared
 from dp_core.bundle.quality.pair_errors import ExpectedErrors, slope_errors
 from dp_core.bundle.quality.relations import BinBias, bin_bias, measured_cliques, thin_groups
 from dp_core.bundle.reading import Bundle
+from dp_core.bundle.report.provenance import enumeration
 from dp_core.inference.combine import Combined
 from dp_core.inference.combining_rules import OFF
 from dp_core.inference.formulas.formula import Formula
@@ -277,7 +278,9 @@ class _Measured:
                     prior.append(one.name)
                 # In mode `shared` a difference between the sets and the noisy table may be noise
                 # that the method rightly removed. In mode `posterior` it follows from the prior.
-                if self.bundle.rule == "split" and _biased(errors):
+                half = _Z95 * math.hypot(errors.sampling, errors.noise)
+                biased = abs(errors.bias) + errors.noise > BIASED * half
+                if self.bundle.rule == "split" and biased:
                     thin.append(one.name)
                 ratio = (errors.noise / max(errors.sampling, 1e-300)) ** 2
                 if self.bundle.rule == "shared" and _coverage(ratio) < COVERS:
@@ -415,12 +418,6 @@ class _Measured:
         return found
 
 
-def _biased(errors: ExpectedErrors) -> bool:
-    """Whether a bias is large for an interval that includes the noise."""
-    half = _Z95 * math.hypot(errors.sampling, errors.noise)
-    return abs(errors.bias) + errors.noise > BIASED * half
-
-
 def _coverage(ratio: float) -> float:
     """Return the coverage of a 95 % interval that leaves out noise of `ratio` times its variance.
 
@@ -439,4 +436,4 @@ def listed(phrases: Sequence[str], most: int = 4) -> str:
     shown = list(phrases[:most])
     if len(phrases) > most:
         shown.append(f"{len(phrases) - most} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    return enumeration(shown)

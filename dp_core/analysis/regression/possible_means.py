@@ -146,7 +146,12 @@ def possible_means(formula: Formula, design: Design, schema: Schema) -> Possible
             least, most = np.log(np.maximum(least, 0.0)), np.log(most)
     own = None
     if groups is not None and len(rows) == rows.shape[1] == np.linalg.matrix_rank(rows):
-        own = _through(np.asarray(np.linalg.inv(rows), dtype=np.float64), least, most)
+        # Each coefficient is a sum of means, with the weights of its row of the inverse.
+        inverse = np.asarray(np.linalg.inv(rows), dtype=np.float64)
+        with np.errstate(invalid="ignore"):
+            ends = np.array([np.where(inverse, inverse * each, 0.0) for each in (least, most)])
+        sums = ends.min(axis=0).sum(axis=1), ends.max(axis=0).sum(axis=1)
+        own = PossibleAnswers(*sums, adds_up=False)
     return PossibleMeans(outcome, rows, PossibleAnswers(least, most, adds_up=False), own)
 
 
@@ -173,12 +178,3 @@ def _ranges(
         if not math.isnan(low):
             found[tuple(label for label, _ in each)] = (float(low) - zero, float(high) - zero)
     return found
-
-
-def _through(inverse: Floats, least: Floats, most: Floats) -> PossibleAnswers:
-    """Return the possible coefficients, each a sum of means with the weights of its row."""
-    with np.errstate(invalid="ignore"):
-        ends = np.array([np.where(inverse, inverse * each, 0.0) for each in (least, most)])
-    return PossibleAnswers(
-        ends.min(axis=0).sum(axis=1), ends.max(axis=0).sum(axis=1), adds_up=False
-    )

@@ -18,7 +18,7 @@ from dp_core.analysis.regression.declared_estimates import (
     relative_width,
 )
 from dp_core.analysis.regression.design import FAMILIES, Design, Family
-from dp_core.analysis.regression.fitting import Fit, check_enough, coefficient_names, fit_stacked
+from dp_core.analysis.regression.fitting import check_enough, coefficient_names, fit_stacked
 from dp_core.analysis.regression.frames import Frame, about_persons, read_frames
 from dp_core.analysis.regression.interval_warnings import (
     WIDE,
@@ -47,8 +47,9 @@ from dp_core.analysis.regression.survey_answer import (
     households_used,
     widened,
 )
+from dp_core.analysis.regression.weighted import Fit
 from dp_core.bundle.reading import Bundle
-from dp_core.bundle.report.example_code import SIZES_DIFFER
+from dp_core.bundle.report.example_code import size_factor
 from dp_core.bundle.statement.sections import TOLERANCE as WEIGHTS_OFF
 from dp_core.errors import BadInput, nearest
 from dp_core.inference.combine import Combined
@@ -120,7 +121,7 @@ def infer(
         )
     used = weight.name if weight is not None and (weighted or by_design) else None
     frames = read_frames(bundle, formula.columns, weight=used, design=by_design)
-    factor = _size_factor(bundle)
+    factor = size_factor(claims.rows, bundle.records)
     plain = not weighted and not by_design
     alone: Analysis | None = None
     try:
@@ -176,7 +177,9 @@ def infer(
         about = (*about, *([wide] if wide else []))
         if possible.moves(combined):
             notes.append(f"{MOVED} Standard errors, t and p are those before.")
-    reason = _invalid_because(general, about)
+    # That the sets cannot carry the formula comes first: no mode corrects it.
+    lost = [each.text for each in about if each.kind in ("unmeasured", "undrawn", "clusters")]
+    reason = next(iter((*lost, *general)), None)
     by_sets = combined is not None and answered_from == "sets" and reason is None
     return RegressionAnswer(
         folder=bundle.place,
@@ -291,22 +294,6 @@ def _about_declared(ratio: float | None) -> str:
     )
 
 
-def _invalid_because(general: Sequence[str], about: Sequence[Concern]) -> str | None:
-    """Return why no interval is valid; None if no reason is known.
-
-    That the sets cannot carry the formula comes first: no mode corrects it.
-    """
-    lost = [each.text for each in about if each.kind in ("unmeasured", "undrawn", "clusters")]
-    return next(iter((*lost, *general)), None)
-
-
-def _size_factor(bundle: Bundle) -> float:
-    """Return the factor that scales W from the sets' size to the file's; 1 if they agree."""
-    rows = sum(bundle.claims.rows) / bundle.claims.sets
-    ratio = rows / max(bundle.records, 1.0)
-    return ratio if abs(ratio - 1) > SIZES_DIFFER else 1.0
-
-
 def _coefficients(
     names: Sequence[str],
     fits: Sequence[Fit],
@@ -350,26 +337,15 @@ def _coefficients(
 def _combined(combined: Combined, level: float, cut: Callable[[Ends], Ends]) -> list[CombinedFit]:
     """Return the combined coefficients; their tests are of the estimates before they are cut."""
     estimates, low, high = cut((combined.estimate, *combined.interval(level)))
+    statistic, p_value = combined.test()
     degrees = np.broadcast_to(combined.degrees_of_freedom, estimates.shape)
     columns = (
-        *(estimates, combined.standard_error, *combined.test(), degrees, low, high),
+        *(estimates, combined.standard_error, statistic, degrees, p_value, low, high),
         *(np.diag(combined.within), np.diag(combined.between)),
     )
+    rows = [CombinedFit(*row) for row in zip(*(each.tolist() for each in columns), strict=True)]
     return [
-        CombinedFit(
-            estimate=estimate,
-            std_error=std_error,
-            statistic=statistic,
-            degrees_of_freedom=_finite(df),
-            p_value=p_value,
-            low=first,
-            high=last,
-            within=within,
-            between=between,
-        )
-        for estimate, std_error, statistic, p_value, df, first, last, within, between in zip(
-            *(each.tolist() for each in columns), strict=True
-        )
+        replace(row, degrees_of_freedom=_finite(df)) for row, df in zip(rows, degrees, strict=True)
     ]
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dp_core.analysis.regression.column_scores import Compared
-from dp_core.analysis.regression.fitting import Fit
 from dp_core.analysis.regression.interval_warnings import Concern, listed, modelled
 from dp_core.analysis.regression.survey_sample import Sample
+from dp_core.analysis.regression.weighted import Fit
 from dp_core.bundle.quality.relations import measured_cliques
 from dp_core.bundle.reading import Bundle
 from dp_core.inference.formulas.formula import Formula

@@ -55,24 +55,34 @@ def weighted_fit(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DesignFit:
-    """A weighted fit with its variance by the sample design.
+class Fit:
+    """A fitted regression.
 
     Attributes:
-        coefficients: Shape (p,).
-        covariance: Covariance by the design, shape (p, p).
-        simple: Covariance if the rows were a simple random sample of the population, shape (p, p):
-            the denominator of a design effect (Kish 1965).
+        coefficients: Shape (p,); for a multinomial, those of the second level come first.
+        covariance: Shape (p, p).
+        residual_df: Rows minus coefficients for a linear model, without rows of weight 0; None for
+            the other families, whose reference is the normal distribution. By the sample design:
+            its degrees of freedom, for every family.
+        rows: Number of fitted rows.
+        simple: By the sample design: covariance if the rows were a simple random sample of the
+            population, shape (p, p), the denominator of a design effect (Kish 1965); else None.
+        clustered: Whether the rows lie in clusters of the survey.
+        fixed_df: Whether `residual_df` does not depend on the size of the set.
     """
 
     coefficients: Floats
     covariance: Floats
-    simple: Floats
+    residual_df: float | None
+    rows: int
+    simple: Floats | None = None
+    clustered: bool = False
+    fixed_df: bool = False
 
 
 def design_fit(
     design: Design, y: Floats, x: Floats, weights: Floats, sample: Sample, where: str
-) -> DesignFit:
+) -> Fit:
     """Return the weighted fit of `weighted_fit` with its variance by the sample design.
 
     Without a rule for replicates, the matrix B is that of the clusters' weighted totals of scores
@@ -106,7 +116,12 @@ def design_fit(
             # In terms of scores, so that all variances take the same way back.
             steps.append(np.sqrt(part) * (found.information @ step))
         inner = np.array(steps).T @ np.array(steps)
-    return DesignFit(found.coefficients, found.covariance(inner), found.covariance(simple))
+    return Fit(
+        *(found.coefficients, found.covariance(inner), sample.degrees, len(y)),
+        simple=found.covariance(simple),
+        clustered=sample.clustered,
+        fixed_df=sample.fixed,
+    )
 
 
 def _step(information: Floats, full: Floats, scores: Floats) -> Floats:

@@ -69,15 +69,7 @@ def codebook(
     else:
         fields = _fields(schema.coarse or schema)
         resources = [
-            {
-                "name": set_name(number),
-                "path": synthetic_path(number),
-                "title": _title(number, sets),
-                "description": _BEST if number == BEST else _SYNTHETIC,
-                **_PARQUET,
-                **_checksum(files[synthetic_path(number)]),
-                "schema": {"fields": fields, "missingValues": [""]},
-            }
+            _resource(set_name(number), synthetic_path(number), number, sets, files, fields)
             for number in _numbers(schema, files, sets)
         ]
     better = " A noisy table usually answers a question better than the synthetic sets do."
@@ -104,7 +96,9 @@ def codebook(
             },
         }
     )
-    product = "synthetic microdata" if sets else "noisy tables"
+    product, totals = "synthetic microdata" if sets else "noisy tables", schema.totals
+    # Rules between columns, and those that count members, hold in the sets.
+    rules = [each.text for each in schema.rules] + [each.text for each in schema.member_rules]
     return {
         "profile": "data-package",
         "name": package_name(release["name"]),
@@ -113,8 +107,8 @@ def codebook(
         "version": str(release["version"]),
         "created": release["created"],
         **_code_lists(schema.released),
-        **_rules(schema),
-        **_public_totals(schema, sets),
+        **({"rules": rules} if rules else {}),
+        **({"publicTotals": [each.in_words for each in totals]} if totals and sets else {}),
         **_linked_tables(schema),
         **_panel(schema),
         "keywords": [
@@ -155,31 +149,37 @@ def _linked_resources(
             },
         )
         for at, path in enumerate(set_paths(schema, number)):
-            found.append(
-                {
-                    "name": names[at],
-                    "path": path,
-                    "title": f"{_title(number, sets)}: {tables[at]}",
-                    "description": _BEST if number == BEST else _SYNTHETIC,
-                    **_PARQUET,
-                    **_checksum(files[path]),
-                    "schema": {
-                        "fields": (households, persons)[at],
-                        **keys[at],
-                        "missingValues": [""],
-                    },
-                }
-            )
+            fields = (households, persons)[at]
+            made = _resource(names[at], path, number, sets, files, fields, keys[at])
+            found.append(made | {"title": f"{made['title']}: {tables[at]}"})
     return found
+
+
+def _resource(
+    name: str,
+    path: str,
+    number: int,
+    sets: int,
+    files: Mapping[str, Mapping[str, object]],
+    fields: list[dict[str, Any]],
+    keys: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the resource of a file of a set."""
+    best = number == BEST
+    return {
+        "name": name,
+        "path": path,
+        "title": "Best synthetic set" if best else f"Synthetic set {number} of {sets}",
+        "description": _BEST if best else _SYNTHETIC,
+        **_PARQUET,
+        **_checksum(files[path]),
+        "schema": {"fields": fields, **(keys or {}), "missingValues": [""]},
+    }
 
 
 def _numbers(schema: Schema, files: Mapping[str, object], sets: int) -> Sequence[int]:
     """Return the numbers of the sets among the files: 1 to m, after the best set, if any."""
     return range(BEST if set_paths(schema, BEST)[0] in files else 1, sets + 1)
-
-
-def _title(number: int, sets: int) -> str:
-    return "Best synthetic set" if number == BEST else f"Synthetic set {number} of {sets}"
 
 
 def _key_field(name: str, description: str) -> dict[str, Any]:
@@ -286,13 +286,6 @@ def _fields(schema: Schema) -> list[dict[str, Any]]:
     return list(described.values())
 
 
-def _public_totals(schema: Schema, sets: int) -> dict[str, Any]:
-    """Return the public totals that all sets meet, in words."""
-    if not schema.totals or not sets:
-        return {}
-    return {"publicTotals": [each.in_words for each in schema.totals]}
-
-
 def _weight(weight: Column, schema: Schema) -> dict[str, Any]:
     """Return the additional keys of the column of survey weights."""
     if not schema.calibration:
@@ -327,13 +320,6 @@ def _code_lists(columns: Sequence[Column]) -> dict[str, Any]:
             for code in column.codes.codes
         ]
     return {"codeLists": found} if found else {}
-
-
-def _rules(schema: Schema) -> dict[str, Any]:
-    """Return the rules between columns, and those that count members, which hold in the sets."""
-    rules = [rule.text for rule in schema.rules]
-    rules += [rule.text for rule in schema.member_rules]
-    return {"rules": rules} if rules else {}
 
 
 def _terms(stated: Publication) -> dict[str, Any]:

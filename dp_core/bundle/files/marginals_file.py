@@ -403,7 +403,10 @@ def _read_measurement(path: Path, pieces: list[pa.Table]) -> Measured:
     table = pieces[0]
     if len(pieces) > 1:
         table = pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
-    wrong = _incomplete(path, table.column("table")[0].as_py())
+    number = table.column("table")[0].as_py()
+    wrong = BadInput(
+        f"{path}: table {number} is not a complete noisy table; download the release again."
+    )
     fixed = {}
     for name in (*_FIXED, *_KIND):
         # A dictionary may contain a value twice.
@@ -456,12 +459,6 @@ def _read_measurement(path: Path, pieces: list[pa.Table]) -> Measured:
     if not np.array_equal(codes.reshape(rows, width), _cells_of(domain, 0, rows)):
         raise wrong
     return Measurement(domain=domain, values=counts.reshape(domain.sizes), **about)
-
-
-def _incomplete(path: Path, number: int) -> BadInput:
-    return BadInput(
-        f"{path}: table {number} is not a complete noisy table; download the release again."
-    )
 
 
 def _domain(table: pa.Table, wrong: BadInput) -> Domain:

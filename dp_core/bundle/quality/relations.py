@@ -236,7 +236,7 @@ def thin_groups(
     known = (*first, *_with_columns(released, first, schema))
     measured = [frozenset(table.clique) for table in known]
     # With hundreds of columns most pairs are in no table, so pairs are looked up in a set.
-    pairs = _pairs(measured)
+    pairs = {frozenset(pair) for clique in measured for pair in combinations(sorted(clique), 2)}
     held = [
         group
         for group in groups
@@ -252,11 +252,6 @@ def thin_groups(
     found = cells_near_zero(schema.domain, known, wanted, zeros=schema.zeros)
     shares = [(group, int(low.sum()) / cells[group]) for group, low in found.items()]
     return tuple((group, share) for group, share in shares if share >= THIN)
-
-
-def _pairs(cliques: Iterable[Iterable[str]]) -> set[frozenset[str]]:
-    """Return all pairs of columns within the cliques."""
-    return {frozenset(pair) for clique in cliques for pair in combinations(sorted(clique), 2)}
 
 
 def _possible(group: tuple[str, ...], domain: Domain, schema: Schema) -> int:
@@ -389,7 +384,8 @@ def bin_bias(column: Column, counts: NDArray[np.float64], standard_error: float)
     if kept.sum() <= 0:
         return None
     share = kept / kept.sum()
-    of_set, true = BinValues.of(column), _as_fitted(column, counts, standard_error)
+    fitted = dataclasses.replace(column, pieces=fit_pieces(column, counts, standard_error**2))
+    of_set, true = BinValues.of(column), BinValues.of(fitted)
     mean, spread = true.mean() / true.steps, true.variance() / true.steps**2
     middle, even = of_set.mean() / of_set.steps, of_set.variance() / of_set.steps**2
     centre, centre_of_set = float(share @ mean), float(share @ middle)
@@ -427,9 +423,3 @@ def wide_bins(released: Sequence[Released], schema: Schema) -> tuple[str, ...]:
         if change <= -WIDE:
             found.append(f"{column.name} ({100 * change:+.0f} %)")
     return tuple(found)
-
-
-def _as_fitted(column: Column, counts: NDArray[np.float64], standard_error: float) -> BinValues:
-    """Return the values within the bins if they follow the density fitted to noisy counts."""
-    pieces = fit_pieces(column, counts, standard_error**2)
-    return BinValues.of(dataclasses.replace(column, pieces=pieces))

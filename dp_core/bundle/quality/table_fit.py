@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from dp_core.client.household_values import in_households, stored_shares
 from dp_core.client.interactions import cell_stddev, implied_table
 from dp_core.client.noise_scale import NoiseScale
-from dp_core.client.released import Measurement, Released, Totals
+from dp_core.client.released import Measurement, Paid, Released, Totals
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.linear_questions import Interaction
@@ -185,6 +185,17 @@ def check_fit(
             )
         )
     return tuple(fits)
+
+
+def margin_of(item: Paid, shares: int) -> float:
+    """Return half of the width of the 95 % interval of a noise, rounded up to 0.01 if shared.
+
+    Args:
+        item: A measurement.
+        shares: Shares of a unit, on which the noise was drawn; 1 for records.
+    """
+    width = half_width_in_units(item.noise, item.scale, shares)
+    return width if shares == 1 else math.ceil(100 * width - 1e-9) / 100
 
 
 def cell_width(of: Interaction, noise: Noise, scale: float) -> int:

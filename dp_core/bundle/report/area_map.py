@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.inference.count_intervals import fieller
-from dp_core.methods.reconstruction.estimates.area_parts import AreaPart
 from dp_core.methods.reconstruction.estimates.functional_noise import cells
 from dp_core.methods.reconstruction.estimates.pooled_functionals import is_determined
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
@@ -132,7 +131,9 @@ def _map(pooled: Pooled, schema: Schema, larger: str, smaller: str) -> AreaMap |
     children = levels_within(nested, smaller)
     rows = np.sort(np.argsort(-upper[0], kind="stable")[:MOST_ROWS])
     most = _most_tiles([len(children[row]) for row in rows])
-    shown = [_largest(children[row], lower[0], most) for row in rows]
+    # Of each, the areas with the largest counts, in order of their codes.
+    largest = [children[row][np.argsort(-lower[0][children[row]], kind="stable")] for row in rows]
+    shown = [np.sort(codes[:most]) for codes in largest]
     every = np.concatenate(shown)
     unit = "records" if schema.linked is None else "households"
     values: list[Floats] = [lower[0][every]]
@@ -194,11 +195,6 @@ def _most_tiles(numbers: Sequence[int]) -> int:
     return most
 
 
-def _largest(codes: NDArray[np.intp], counts: Floats, most: int) -> NDArray[np.intp]:
-    """Return the areas with the largest counts, at most `most` of them, in order of their codes."""
-    return np.sort(codes[np.argsort(-counts[codes], kind="stable")[:most]])
-
-
 def _shares(pooled: Pooled, schema: Schema, smaller: str) -> list[tuple[str, int]]:
     """Return columns and levels whose share in every smaller area is determined.
 
@@ -233,7 +229,9 @@ def _share(pooled: Pooled, smaller: str, name: str, code: int) -> tuple[Floats, 
     nested = pooled.domain.nested
     assert nested is not None
     level, size = nested.columns.index(smaller) + 1, pooled.domain.size((name,))
-    whole, part = _part_or_empty(pooled.areas(())), _part_or_empty(pooled.areas((name,)))
+    whole, part = pooled.areas(()), pooled.areas((name,))
+    assert whole is not None, "determined tables have all their parts"
+    assert part is not None
     count, variance = whole.values[level], whole.variance(level)
     top = count / size + part.values[level][:, code]
     quantile = central_quantile(0.95, 1.0 if pooled.noise == "laplace" else math.inf)
@@ -248,11 +246,6 @@ def _share(pooled: Pooled, smaller: str, name: str, code: int) -> tuple[Floats, 
     share = np.divide(top, count, out=np.full(top.shape, np.nan), where=count > 0)
     margin = np.maximum(high - share, share - low)
     return share, np.where(np.isfinite(margin), margin, np.inf)
-
-
-def _part_or_empty(part: AreaPart | None) -> AreaPart:
-    assert part is not None, "determined tables have all their parts"
-    return part
 
 
 def _by_size(counts: Floats) -> tuple[list[int | None], tuple[tuple[int, str], ...]]:

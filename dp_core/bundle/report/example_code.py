@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-import keyword
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dp_core.bundle.published import Published
+from dp_core.bundle.quality.table_fit import margin_of
 from dp_core.bundle.report.pictures.column_picture import estimate_column
 from dp_core.bundle.report.table_precision import Precision, precision_of
 from dp_core.client.released import Measurement, tables_of
 from dp_core.inference.combine import Rule
 from dp_core.inference.combining_rules import rule_of
+from dp_core.inference.formulas.formula import written_name
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
-from dp_core.metrics.noise_size import half_width, half_width_in_units
 from dp_core.schema.definition import Column
+from dp_core.tables.cliques import shares_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -62,8 +63,9 @@ def example_code(published: Published, known: Precision | None = None) -> Code:
     column, number, table = _example(published)
     model, rule = _model(published, pooled), rule_of(published.mode, published.sets)
     total, degrees = _total(rule)
-    factor, rows = size_factor(published), sum(published.set_rows) / max(published.sets, 1)
-    ratio = f"{rows:.10g} / {round(published.records, 3)!r}"
+    records, rows = round(published.records, 3), sum(published.set_rows) / max(published.sets, 1)
+    factor = size_factor(published.set_rows, records)
+    ratio = f"{rows:.10g} / {records!r}"
     values = {
         "m": published.sets,
         "file": "" if published.schema.linked is None else f"/{published.schema.linked.households}",
@@ -77,7 +79,7 @@ def example_code(published: Published, known: Precision | None = None) -> Code:
         "column": column,
         "level": _example_level(column, published, pooled) if column.levels else "",
         "number": number,
-        "half_width": _shown_width(published, table) if table else 0,
+        "half_width": margin_of(table, shares_of(published.schema.domain)) if table else 0,
         "together": _together(published, pooled, table) if table else "",
     }
     python, r = (
@@ -108,7 +110,11 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"python": repr, "r": _r_text, "r_name": _r_name}
+    environment.filters |= {
+        "python": repr,
+        "r": partial(json.dumps, ensure_ascii=False),
+        "r_name": _r_name,
+    }
     return environment
 
 
@@ -117,16 +123,17 @@ def _text(module: TemplateModule, part: str) -> str:
     return str(getattr(module, part)()).rstrip("\n")
 
 
-def size_factor(published: Published) -> float:
+def size_factor(rows: Sequence[int], records: float) -> float:
     """Return the factor that converts W from the size of a set to the size of the file.
 
     The variance within a set belongs to as many records as the set has. The factor is 1 if the
     sizes nearly agree, and without sets.
+
+    Args:
+        rows: Number of rows of each set.
+        records: Number of records of the file.
     """
-    if not published.sets:
-        return 1.0
-    rows = sum(published.set_rows) / published.sets
-    ratio = rows / max(round(published.records, 3), 1.0)
+    ratio = sum(rows) / len(rows) / max(records, 1.0) if rows else 1.0
     return ratio if abs(ratio - 1) > SIZES_DIFFER else 1.0
 
 
@@ -180,15 +187,6 @@ def _columns_to_read(published: Published) -> tuple[Column, ...]:
     return published.schema.columns if linked is None else published.schema.household_schema.columns
 
 
-def _shown_width(published: Published, table: Measurement) -> float:
-    """Return the half-width of the 95 % range of a table's noise, rounded up."""
-    linked = published.schema.linked
-    if linked is None or linked.shares == 1:
-        return half_width(table.noise, table.scale)
-    width = half_width_in_units(table.noise, table.scale, linked.shares)
-    return math.ceil(100 * width - 1e-9) / 100
-
-
 def _frequent(column: Column, tables: Sequence[Measurement], pooled: Pooled | None) -> bool:
     """Whether the noisy tables make it safe to assume that every set has every level."""
     if not column.levels:
@@ -201,8 +199,7 @@ def _frequent(column: Column, tables: Sequence[Measurement], pooled: Pooled | No
 
 def _formula_name(name: str) -> str:
     """Return a column's name as it is written in a formula."""
-    usual = name.isidentifier() and not keyword.iskeyword(name) and name not in ("C", "I", "Q")
-    return name if usual else f"Q({name!r})"
+    return f"Q({name!r})" if name in ("C", "I", "Q") else written_name(name)
 
 
 def _total(rule: Rule) -> tuple[str, str]:
@@ -248,16 +245,12 @@ def _example_level(column: Column, published: Published, pooled: Pooled | None) 
 def _together(published: Published, pooled: Pooled | None, table: Measurement) -> str:
     """Return a comment on the precision of a cell if other measurements improve it; else empty."""
     width = None if pooled is None else pooled.half_width(table.clique)
-    if width is None or math.ceil(width) >= _shown_width(published, table):
+    if width is None or math.ceil(width) >= margin_of(table, shares_of(published.schema.domain)):
         return ""
     return (
         "# This is the noise of one table. All measurements together give a count to within"
         f" ±{math.ceil(width)}.\n"
     )
-
-
-def _r_text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _r_name(name: str) -> str:

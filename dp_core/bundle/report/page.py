@@ -160,7 +160,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         off=OFF.get(origin_of(published.plan)),
         carried=carried_relations(published.released, schema).in_words,
         relations=relations(published.released, published.schema, mode=published.mode),
-        size_factor=size_factor(published),
+        size_factor=size_factor(published.set_rows, round(published.records, 3)),
         spending=_spending(published),
         pairs=pair_map(published, pooled, tallies),
         noisiest=noisiest(lines),

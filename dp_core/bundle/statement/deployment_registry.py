@@ -64,7 +64,13 @@ def registry_entry(document: Mapping[str, Any], origin: Origin | None = None) ->
                 "evidence_sources": {
                     "release": {
                         "evidence_source_type": "Formal publication by the deploying organization",
-                        "misc": _evidence(document, stated, publisher),
+                        "misc": {
+                            "title": release["title"],
+                            "author": publisher,
+                            "year": int(release["created"][:4]),
+                            "note": suggested_citation(document),
+                            **{name: stated[name] for name in ("url", "doi") if name in stated},
+                        },
                     }
                 },
                 "status": "Draft",
@@ -273,18 +279,6 @@ def _after(origin: Origin) -> str:
         "a model was fitted to the noisy measurements, and the records were drawn from it; neither"
         " looked at the file."
     )
-
-
-def _evidence(
-    document: Mapping[str, Any], stated: Mapping[str, str], publisher: str
-) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "title": document["release"]["title"],
-        "author": publisher,
-        "year": int(document["release"]["created"][:4]),
-        "note": suggested_citation(document),
-    }
-    return found | {name: stated[name] for name in ("url", "doi") if name in stated}
 
 
 def _up(exact: str) -> float:

@@ -406,8 +406,7 @@ def guaranteed_json(
     """
     enforced, tightest, also = guarantees
     return {
-        **({} if panel is None else {"unit_in_words": panel_in_words(panel)}),
-        **(household_json(relation, protects.most) if protects.word == "household" else {}),
+        **_unit_json(relation, protects, panel),
         "enforced": guarantee_json(enforced),
         "tightest": guarantee_json(tightest),
         "also": also and guarantee_json(also),
@@ -420,32 +419,30 @@ def guaranteed_json(
     }
 
 
-def household_json(relation: Relation, max_members: int) -> dict[str, object]:
-    """Return what the section `guarantee` says about households as units.
-
-    Args:
-        relation: Which files are neighbours, with the shares of a household.
-        max_members: Most members of a household.
-    """
+def _unit_json(
+    relation: Relation, protects: ProtectedUnit, panel: Panel | None
+) -> dict[str, object]:
+    """Return what the section `guarantee` says about persons of a panel or households as units."""
+    if panel is not None:
+        words = (
+            "One person is protected with all their rows in the waves"
+            f" {', '.join(panel.waves)}: whether they are in any of them, and everything that the"
+            " rows say about them. A record is a person with all waves, so each person counts 1 in"
+            " every table, within a wave and across waves."
+        )
+        return {"unit_in_words": words}
+    if protects.word != "household":
+        return {}
     return {
         "shares": relation.shares,
         "unit_in_words": (
-            f"One household is protected with all its members, at most {max_members}: whether it is"
-            " in the file, and everything that the file says about any of them. Every household has"
-            f" {relation.shares:,} equal shares, which are divided equally among its members, or"
-            " among its ordered pairs of members, so that each household counts 1 in every table."
+            f"One household is protected with all its members, at most {protects.most}: whether it"
+            " is in the file, and everything that the file says about any of them. Every household"
+            f" has {relation.shares:,} equal shares, which are divided equally among its members,"
+            " or among its ordered pairs of members, so that each household counts 1 in every"
+            " table."
         ),
     }
-
-
-def panel_in_words(panel: Panel) -> str:
-    """Return who is protected in a panel, for people."""
-    return (
-        f"One person is protected with all their rows in the waves {', '.join(panel.waves)}:"
-        " whether they are in any of them, and everything that the rows say about them. A record is"
-        " a person with all waves, so each person counts 1 in every table, within a wave and across"
-        " waves."
-    )
 
 
 def currency_json(currency: Currency) -> dict[str, object]:

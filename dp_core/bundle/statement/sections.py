@@ -370,9 +370,17 @@ def measurements_statement(
         plan: Its plan as plain JSON values.
         currency: `currency_json` of its currency.
     """
+    release, privacy = earlier.release, plan["spec"]["privacy"]
     return {
-        "release": earlier.release,
-        "in_words": _paid_in_words(earlier.release, plan),
+        "release": release,
+        "in_words": (
+            f"The noisy tables are those of release {release}, which paid for them: epsilon"
+            f" {privacy['epsilon']}, delta {privacy['delta']}. This release charged nothing and did"
+            " not open the confidential file, so both together have the guarantee of release"
+            f" {release}. Whoever chose the method and seed of this release may have seen the"
+            f" internal comparison of release {release} with the file; such a choice is outside"
+            " epsilon."
+        ),
         "plan": plan,
         "plan_sha256": digest(plan),
         "currency": currency,
@@ -380,18 +388,6 @@ def measurements_statement(
         "head": earlier.used.head,
         "place": earlier.place and dataclasses.asdict(earlier.place),
     }
-
-
-def _paid_in_words(release: str, plan: Mapping[str, Any]) -> str:
-    """Return whose noisy tables are used and what they cost, for people."""
-    privacy = plan["spec"]["privacy"]
-    return (
-        f"The noisy tables are those of release {release}, which paid for them: epsilon"
-        f" {privacy['epsilon']}, delta {privacy['delta']}. This release charged nothing and did not"
-        f" open the confidential file, so both together have the guarantee of release {release}."
-        " Whoever chose the method and seed of this release may have seen the internal comparison"
-        f" of release {release} with the file; such a choice is outside epsilon."
-    )
 
 
 def paid_currency(document: Mapping[str, Any]) -> Mapping[str, Any]:

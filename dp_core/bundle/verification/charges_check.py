@@ -106,26 +106,29 @@ def check_charges(claims: Claims) -> str | tuple[str, ...]:
     own_delta = sum((charge.event.own_delta() for charge in claims.charges), Fraction(0))
     if own_delta > claims.currency.own_delta:
         wrong.append("The thresholds fail with a larger probability than was reserved for them.")
-    # Without the settlement, receipts at the end of the chain could have been left out.
-    if claims.settled is None or claims.settled.body["outcome"] != "finished":
-        wrong.append("No receipt says that the release was finished and settled.")
-    elif exact_fraction(claims.settled.body["spent"]) != sum(spent.values()):
+    if claims.settled and exact_fraction(claims.settled.body["spent"]) != sum(spent.values()):
         wrong.append("The settlement states another sum than was charged.")
-    mode = claims.plan["spec"]["synthesize"]["mode"]
-    # If sets that share a measurement were called independent, intervals would be too narrow.
-    if claims.reserve.body["mode"] != mode:
-        wrong.append("The plan makes its sets in another mode than was reserved.")
-    wrong += mode_contradictions(
-        mode,
-        claims.sets,
-        # Checks are made after the sets are finished and are about all of them.
-        [(charge.stage, charge.step) for charge in claims.charges if charge.stage != "checks"],
-    )
+    wrong += _end_and_mode_faults(claims, claims.charges)
     if not claims.charges:
         wrong.append("Nothing was charged, so nothing can have been measured.")
     return tuple(wrong) or (
         f"{len(claims.charges)} charges cover their events and stay within the reservation."
     )
+
+
+def _end_and_mode_faults(claims: Claims, charges: Sequence[Charge]) -> Iterator[str]:
+    """Yield what contradicts that a release was finished, and made its sets as was reserved."""
+    # Without the settlement, receipts at the end of the chain could have been left out.
+    if claims.settled is None or claims.settled.body["outcome"] != "finished":
+        yield "No receipt says that the release was finished and settled."
+    mode = claims.plan["spec"]["synthesize"]["mode"]
+    # If sets that share a measurement were called independent, intervals would be too narrow.
+    if claims.reserve.body["mode"] != mode:
+        yield "The plan makes its sets in another mode than was reserved."
+    charged = [(charge.stage, charge.step) for charge in charges]
+    # Checks are made after the sets are finished and are about all of them.
+    measured = [(stage, step) for stage, step in charged if stage != "checks"]
+    yield from mode_contradictions(mode, claims.sets, measured)
 
 
 def mode_contradictions(mode: str, sets: int, charged: Iterable[tuple[str, str]]) -> list[str]:
@@ -162,20 +165,15 @@ def mode_contradictions(mode: str, sets: int, charged: Iterable[tuple[str, str]]
     return wrong
 
 
-def _noise(event: Event) -> tuple[str, Fraction] | None:
-    if isinstance(event, LaplaceEvent | StabilityEvent):
-        return "laplace", event.scale
-    return ("gaussian", event.scale) if isinstance(event, GaussianEvent) else None
-
-
 def _has_noise_of(event: Event, item: Measured, shares: int) -> bool:
     """Whether a measurement states the noise of an event, in units of households or records."""
-    found = _noise(event)
-    if found is None or found[0] != item.noise:
+    if not isinstance(event, LaplaceEvent | StabilityEvent | GaussianEvent):
+        return False
+    if item.noise != ("gaussian" if isinstance(event, GaussianEvent) else "laplace"):
         return False
     if shares == 1:
-        return found[1] == Fraction(item.scale)
-    return scale_in_households(found[1], shares) == item.scale
+        return event.scale == Fraction(item.scale)
+    return scale_in_households(event.scale, shares) == item.scale
 
 
 def check_tables(measured: Sequence[Measured], claims: Claims) -> str | tuple[str, ...]:
@@ -223,10 +221,10 @@ def not_as_paid(
             wrong.append(f"{name} in {MARGINALS} was never committed in the ledger.")
         if not 0 <= item.replicate <= sets:
             wrong.append(f"{name} in {MARGINALS} is for a set that does not exist.")
-    unseen = [
-        charge.number for charge in paid if charge.number not in used and _is_measurement(charge)
-    ]
-    if unseen:
+    # Charges for noisy numbers, as opposed to choices and draws.
+    numbers = (TABLE["name"], SPARSE_TABLE, "query-counts", *SUMS)
+    measuring = [charge.number for charge in paid if charge.asks.get("name") in numbers]
+    if unseen := [number for number in measuring if number not in used]:
         wrong.append(f"Receipt {unseen[0]} paid for a table that is not in {MARGINALS}.")
     return wrong or _batches_that_differ(measured, charges, committed, shares)
 
@@ -235,12 +233,6 @@ def _name(item: Measured, number: int) -> str:
     if isinstance(item, Answers | Totals):
         return f"Measurement {number}"
     return f"The noisy table {' x '.join(item.clique) or '(number of rows)'}"
-
-
-def _is_measurement(charge: Charge) -> bool:
-    """Whether a charge paid for noisy numbers, as opposed to a choice or a draw."""
-    names = (TABLE["name"], SPARSE_TABLE, "query-counts", *SUMS)
-    return charge.asks.get("name") in names
 
 
 def _is_what_was_asked(item: Measured, charge: Charge) -> bool:
@@ -375,14 +367,7 @@ def _not_connected(document: Mapping[str, Any], claims: Claims, earlier: Claims)
     promised += [body["currency"]["own_delta"], *body["costs"].values()]
     if any(exact_fraction(amount) for amount in promised) or claims.charges or claims.committed:
         yield "The release reserved or charged something, although it uses paid tables."
-    if claims.settled is None or claims.settled.body["outcome"] != "finished":
-        yield "No receipt says that the release was finished and settled."
-    mode = spec["synthesize"]["mode"]
-    if body["mode"] != mode:
-        yield "The plan makes its sets in another mode than was reserved."
-    charged = [(charge.stage, charge.step) for charge in earlier.charges]
-    tables = [(stage, step) for stage, step in charged if stage != "checks"]
-    yield from mode_contradictions(mode, claims.sets, tables)
+    yield from _end_and_mode_faults(claims, earlier.charges)
     if not earlier.receipts_signed:
         yield f"The stated signature of the last receipt of {name} is wrong."
 

@@ -340,24 +340,18 @@ def _problems_of_set(folder: Path, schema: Schema, number: int) -> set[tuple[str
     tables: tuple[Schema, ...] = (schema,)
     if schema.linked is not None:
         tables = (schema.household_schema, schema.person_schema)
-    paths = set_paths(schema, number)
-    found = [_problems(folder / path, each) for path, each in zip(paths, tables, strict=True)]
-    return set().union(*found)
-
-
-def _problems(path: Path, schema: Schema) -> set[tuple[str, Problem | None]]:
-    """Return the problems of the values of a set that its schema does not allow."""
     found: set[tuple[str, Problem | None]] = set()
-    for batch in read_parquet(path, [column.name for column in schema.checked]):
-        for column in schema.checked:
-            values = batch.column(column.name)
-            if values.null_count:
-                found.add((column.name, Problem.MISSING))
-            if column.levels:
-                if not _labels(values) <= {level.label for level in column.in_sets.levels}:
-                    found.add((column.name, Problem.LEVEL))
-            elif not _within(column, values):
-                found.add((column.name, Problem.RANGE))
+    for path, table in zip(set_paths(schema, number), tables, strict=True):
+        for batch in read_parquet(folder / path, [column.name for column in table.checked]):
+            for column in table.checked:
+                values = batch.column(column.name)
+                if values.null_count:
+                    found.add((column.name, Problem.MISSING))
+                if column.levels:
+                    if not _labels(values) <= {level.label for level in column.in_sets.levels}:
+                        found.add((column.name, Problem.LEVEL))
+                elif not _within(column, values):
+                    found.add((column.name, Problem.RANGE))
     return found
 
 

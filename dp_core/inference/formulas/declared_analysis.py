@@ -148,7 +148,7 @@ def _check_column(formula: Formula, name: str, schema: Schema) -> None:
         what = "level" if column.levels else "bin"
         raise BadInput(
             f"The formula {formula.text!r:.120} uses {name!r}, which has only one {what}; leave the"
-            " column out, or give it more {what}s in the schema."
+            f" column out, or give it more {what}s in the schema."
         )
 
 

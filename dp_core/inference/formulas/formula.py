@@ -308,11 +308,16 @@ def _without_dot(text: str, columns: Sequence[str]) -> str:
     if not re.search(dot, right):
         return text
     outside = [name for name in columns if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", left)]
-    written = " + ".join(_term_name(name) for name in outside)
+    written = " + ".join(map(written_name, outside))
     return f"{left.strip()} ~ {re.sub(dot, lambda _: f'({written})', right).strip()}"
 
 
-def _term_name(name: str) -> str:
+def written_name(name: str) -> str:
+    """Return a column as it is written in a formula.
+
+    >>> written_name("age"), written_name("hours a week")
+    ('age', "Q('hours a week')")
+    """
     plain = name.isidentifier() and not keyword.iskeyword(name)
     return name if plain else f"Q({name!r})"
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from dp_core.lab.attacks.membership import (
     wilson,
 )
 from dp_core.lab.field_scores.code_values import CodeValues, random_records, records_at, resample
+from dp_core.text.pages.answer import plain
 
 TARGETS = 1_000
 """Members, and controls, of the membership attack by distance."""
@@ -87,20 +89,19 @@ class AttackAudit:
 
     def to_json(self) -> dict[str, object]:
         """Return plain values."""
-        return {
+        values = {
             "members": self.members,
             "control": self.control,
             "permitted_advantage": self.permitted,
-            "membership_by_distance": asdict(self.distance),
-            "membership_by_distance_of_a_resample": asdict(self.distance_reference),
-            "membership_by_shadow": asdict(self.shadow) if self.shadow else None,
-            "membership_by_shadow_of_a_resample": asdict(self.shadow_reference)
-            if self.shadow_reference
-            else None,
-            "singling_out": self.singling.to_json() if self.singling else None,
-            "linkability": self.linking.to_json() if self.linking else None,
-            "inference": [one.to_json() for one in self.inferring],
+            "membership_by_distance": self.distance,
+            "membership_by_distance_of_a_resample": self.distance_reference,
+            "membership_by_shadow": self.shadow,
+            "membership_by_shadow_of_a_resample": self.shadow_reference,
+            "singling_out": self.singling,
+            "linkability": self.linking,
+            "inference": self.inferring,
         }
+        return cast("dict[str, object]", plain(values))
 
 
 def attack_audit(

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from dp_core.kernel.canonical import digest
+from dp_core.text.pages.answer import plain
 
 FORMAT = 1
 BOOTSTRAP = "bootstrap"
@@ -138,7 +139,7 @@ class CellStore:
         """Return a cell's result; None if there is no readable one."""
         try:
             values = json.loads(self.path(cell).read_bytes())
-            if values["format"] != FORMAT or values["definition"] != _plain(cell.definition):
+            if values["format"] != FORMAT or values["definition"] != plain(cell.definition):
                 return None
             return Result(values["outcome"], values["figures"], values["sentence"], values["limit"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -192,7 +193,3 @@ def program() -> str:
     for file in sorted(root.rglob("*.py")):
         found.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
     return f"{importlib.metadata.version('dp-release')}+{found.hexdigest()[:16]}"
-
-
-def _plain(value: Mapping[str, object]) -> Any:
-    return json.loads(json.dumps(dict(value)))

@@ -171,10 +171,10 @@ def judge_formulas(
         sets, rule = [real.take(pa.array(again))], rule_of("shared", 1)
     else:
         plan, models = made
-        sets = [
-            _decode_set(plan, models, number).select(whole.column_names)
-            for number in range(1, plan.spec.sets + 1)
-        ]
+        sets = []
+        for number in range(1, plan.spec.sets + 1):
+            decoded: pa.Table = decode_piece(plan, sample(plan, models, number), number, 0)
+            sets.append(decoded.select(whole.column_names))
         rule = rule_of(plan.spec.mode, plan.spec.sets)
     found = compare_formulas(real, sets, formulas, schema, rule, analyse=analyse)
     outcomes = [kind for one in found for kind in one.outcomes]
@@ -186,13 +186,10 @@ def judge_formulas(
             [max(pair.overlap, 0.0) for one in found for pair in one.slopes]
         )
         ratios = [pair.width_ratio for one in found for pair in one.slopes]
-        figures["width"] = _geometric([ratio for ratio in ratios if ratio > 0])
+        logs = [math.log(ratio) for ratio in ratios if ratio > 0]
+        figures["width"] = math.exp(mean_or_nan(logs))
     figures = {name: value for name, value in figures.items() if math.isfinite(value)}
     return figures, " ".join(_agreement_text(one) for one in found if _agreement_text(one))
-
-
-def _decode_set(plan: Plan, models: Mapping[int, Model], number: int) -> pa.Table:
-    return decode_piece(plan, sample(plan, models, number), number, 0)
 
 
 def _agreement_text(found: Agreement) -> str:
@@ -201,7 +198,3 @@ def _agreement_text(found: Agreement) -> str:
     if found.lost:
         return f"`{found.formula}`: the sets have no coefficient {', '.join(found.lost)}."
     return ""
-
-
-def _geometric(ratios: Sequence[float]) -> float:
-    return math.exp(mean_or_nan([math.log(ratio) for ratio in ratios])) if ratios else math.nan

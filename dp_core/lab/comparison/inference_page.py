@@ -6,15 +6,15 @@ The first line of both is `notice`, which says who may see them.
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dp_core.lab.evaluation.evaluation_page import page_environment
 from dp_core.lab.measures.inference_agreement import MEANING, Agreement, Coefficient, Outcome
+from dp_core.text.pages.answer import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Comparison:
 
     def values(self) -> dict[str, Any]:
         """Return all numbers as plain values; the first key says who may see them."""
-        return {
+        values = {
             "confidential": self.notice,
             "format": 1,
             "title": self.title,
@@ -51,7 +51,7 @@ class Comparison:
                     "formula": found.formula,
                     "problem": found.problem or None,
                     "outcomes": _counts(found.outcomes),
-                    "mean_overlap": _number(found.mean_overlap()),
+                    "mean_overlap": found.mean_overlap(),
                     "lost": list(found.lost),
                     "gained": list(found.gained),
                     "coefficients": [
@@ -60,8 +60,8 @@ class Comparison:
                             "file": _values(pair.real),
                             "sets": _values(pair.synthetic),
                             "outcome": str(pair.outcome),
-                            "overlap": _number(pair.overlap),
-                            "width_ratio": _number(pair.width_ratio),
+                            "overlap": pair.overlap,
+                            "width_ratio": pair.width_ratio,
                         }
                         for pair in found.pairs
                     ],
@@ -69,6 +69,7 @@ class Comparison:
                 for found in self.agreements
             ],
         }
+        return cast("dict[str, Any]", plain(values))
 
 
 def as_json(comparison: Comparison) -> str:
@@ -94,12 +95,8 @@ def _counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
 
 def _values(one: Coefficient) -> dict[str, object]:
     return {
-        "estimate": _number(one.estimate),
-        "low": _number(one.low),
-        "high": _number(one.high),
+        "estimate": one.estimate,
+        "low": one.low,
+        "high": one.high,
         "significant": one.significant,
     }
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -169,7 +169,8 @@ def as_csv(results: Sequence[tuple[Cell, Result | None]], declaration: Declarati
         found = result.figures if result else {}
         writer.writerow(
             [
-                *(_of_head(head[name]) for name in _HEAD),
+                # None is written as an empty text.
+                *(spreadsheet_text(v) if isinstance(v := head[n], str) else v for n in _HEAD),
                 result.outcome if result else "open",
                 *("" if found.get(name) is None else repr(found[name]) for name in names),
                 *("" if found.get(name) is None else int(found[name] or 0) for name in _MORE),
@@ -247,13 +248,6 @@ def problems(rows: Sequence[Row]) -> list[str]:
         at = f" at epsilon {', '.join(epsilons)}" if any(epsilons) else ""
         lines.append(f"{label}{at}: {sentence}")
     return lines
-
-
-def _of_head(value: object) -> object:
-    """Return a value of a cell's head as it is written to CSV."""
-    if isinstance(value, str):
-        return spreadsheet_text(value)
-    return "" if value is None else value
 
 
 def _with_deviation(name: str, found: Spread | None) -> str:

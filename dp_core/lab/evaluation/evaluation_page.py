@@ -169,12 +169,10 @@ def page_environment(*folders: Path) -> Environment:
     environment = html_templates(*folders, Path(__file__).parent, Path(str(report.__file__)).parent)
     environment.filters["short"] = lambda value: short_percent(value / 100)
     environment.filters["score_rows"] = lambda found: score_rows(found["mean"], found["resample"])
-    environment.filters["number"] = _number
+    environment.filters["number"] = lambda value: (
+        "–" if value is None else f"{value:.4g}".replace("-", "−")
+    )
     return environment
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}".replace("-", "−")
 
 
 def as_html(notice: str, title: str, found: Mapping[str, Any]) -> str:

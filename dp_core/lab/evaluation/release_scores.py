@@ -22,7 +22,6 @@ from dp_core.lab.field_scores.file_scores import (
     equivalent_sample,
     file_scores,
     mean_headline,
-    plain_values,
     sample_records,
     sample_scores,
 )
@@ -30,6 +29,7 @@ from dp_core.lab.measures.table_errors import PairRows, kind_errors
 from dp_core.methods.code_values import scores_of
 from dp_core.metrics.marginal_error import average_tvd
 from dp_core.schema.definition import Schema
+from dp_core.text.pages.answer import plain
 
 FORMAT = 1
 _SEED = 20_261_127
@@ -122,8 +122,8 @@ def score_sets(
     return {
         "format": FORMAT,
         "quasi_identifiers": list(asked.quasi),
-        "mean": plain_values(means),
-        "resample": plain_values(reference.headline()),
+        "mean": plain(means),
+        "resample": plain(reference.headline()),
         "equivalent_sample": (
             equivalent_sample(score, samples) if samples and score is not None else None
         ),

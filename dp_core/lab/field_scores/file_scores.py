@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -55,6 +55,7 @@ from dp_core.metrics.marginal_error import (
     within_limit,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from dp_core.text.pages.answer import plain
 
 MOST_RECORDS = 20_000
 """Records of each file from which scores are computed."""
@@ -171,13 +172,13 @@ class FileScores:
             "records": {"real": self.records[0], "synthetic": self.records[1]},
             "headline": self.headline(),
             "univariate": dict(list(self.densities.items())[:50]),
-            "correlations": {name: asdict(one) for name, one in self.correlations.items()},
+            "correlations": self.correlations,
             "components": [
-                asdict(one)
+                plain(one)
                 | {"columns": [{"column": name, "weight": weight} for name, weight in one.columns]}
                 for one in self.components
             ],
-            "consistency": asdict(self.consistency),
+            "consistency": self.consistency,
             "unique_exact_matches": {
                 "unique": exact.unique,
                 "matched": exact.matched,
@@ -199,15 +200,11 @@ class FileScores:
                 "predictor": lines.predictor,
                 "by": lines.by,
                 "groups": [
-                    {
-                        "codes": one.group,
-                        "real": asdict(one.real),
-                        "synthetic": asdict(one.synthetic),
-                    }
+                    {"codes": one.group, "real": one.real, "synthetic": one.synthetic}
                     for one in lines.lines
                 ],
             }
-        return cast("dict[str, object]", plain_values(found))
+        return cast("dict[str, object]", plain(found))
 
 
 def default_columns(domain: Domain) -> ScoredColumns:
@@ -318,15 +315,6 @@ def _regression(
 
 def _mean_of(errors: Mapping[str, CorrelationError], name: str) -> float | None:
     return errors[name].mean if name in errors else None
-
-
-def plain_values(value: object) -> object:
-    """Return JSON values: lists in place of tuples, and None in place of NaN."""
-    if isinstance(value, Mapping):
-        return {key: plain_values(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_values(each) for each in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 SAMPLES: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)

@@ -1,1 +1,1 @@
-"""What only a terminal needs: the `console` of all answers, and the `progress` of a run."""
+"""What only a terminal needs: the `progress` of a run."""

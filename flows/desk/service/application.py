@@ -250,13 +250,8 @@ Holder = Annotated[Token, Depends(_holder)]
 Body = Annotated[bytes, Depends(_body)]
 
 
-def make_application(service: Service, *, rate: RequestRate | None = None) -> Gate:
-    """Return the ASGI application.
-
-    Args:
-        service: What the endpoints do.
-        rate: Counts the requests of users; made from the service's limits by default.
-    """
+def make_application(service: Service) -> Gate:
+    """Return the ASGI application of a service."""
     app = FastAPI(
         title="dp-release desk",
         version="1",
@@ -339,9 +334,7 @@ def make_application(service: Service, *, rate: RequestRate | None = None) -> Ga
         return response
 
     limits = service.limits
-    return Gate(
-        app, tokens=service.tokens, rate=rate or RequestRate(limits.requests), limits=limits
-    )
+    return Gate(app, tokens=service.tokens, rate=RequestRate(limits.requests), limits=limits)
 
 
 def _number(text: str) -> int:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -80,11 +80,10 @@ class ServiceRecords:
 
     Args:
         home: The home.
-        clock: Returns seconds since 1970; `time.time` by default.
     """
 
-    def __init__(self, home: Path, *, clock: Callable[[], float] = time.time) -> None:
-        self._path, self._clock = home / FOLDER / FILE, clock
+    def __init__(self, home: Path) -> None:
+        self._path, self._clock = home / FOLDER / FILE, time.time
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
         with self._transaction() as database:

@@ -139,14 +139,9 @@ class TokenStore:
         except FileNotFoundError:
             return []
         try:
+            days = ("created", "expires")
             return [
-                Token(
-                    each["hash"],
-                    each["account"],
-                    each["user"],
-                    date.fromisoformat(each["created"]),
-                    date.fromisoformat(each["expires"]),
-                )
+                Token(**each | {name: date.fromisoformat(each[name]) for name in days})
                 for each in json.loads(text)["tokens"]
             ]
         except (ValueError, KeyError, TypeError):

@@ -113,8 +113,8 @@ def test_another_size_than_the_file_s_is_in_every_code(odd):
     published = odd(("hours per week", "class"), records=1003.25)
     code = example_code(published)
 
-    assert size_factor(published) == pytest.approx(300 / 1003.25)
-    assert size_factor(odd(("class",), records=310.0)) == 1.0
+    assert size_factor(published.set_rows, published.records) == pytest.approx(300 / 1003.25)
+    assert size_factor(published.set_rows, 310.0) == 1.0
     for text in (code.python, code.r, code.python_regression, code.r_regression):
         assert "300 / 1003.25 * " in text
     drawn = example_code(odd(("hours per week", "class"), records=1003.25, mode="posterior"))

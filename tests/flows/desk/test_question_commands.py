@@ -12,7 +12,7 @@ DECISION = ("--by", "Ana Officer", "--reason", "a test")
 @pytest.fixture
 def typed(office, command, monkeypatch):
     """Return a function that runs a command, whose releases are made in this process."""
-    monkeypatch.setattr(own_process, "in_own_process", office.carry_out)
+    monkeypatch.setattr(own_process, "ReleaseProcess", lambda: office.carry_out)
     return command
 
 

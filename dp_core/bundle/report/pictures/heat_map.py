@@ -47,7 +47,7 @@ _WITH_HINTS = 30
 _LONGEST = 26
 """Most characters of a name beside the map."""
 _LETTER = 7.2
-"""Width of a letter of these names, a little more than the average, CSS pixels."""
+"""Width of a letter of names and labels, a little more than the average, CSS pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +268,6 @@ _SQUARES = 260.0
 """Width of all squares of a picture, if it has few; CSS pixels."""
 _WIDEST, _NARROWEST = 44.0, 14.0
 """Largest and smallest width of a square, CSS pixels."""
-_MEMBER_LETTER = 7.2
-"""Width of a letter, CSS pixels."""
 _LONGEST_MEMBER = 18
 """Most characters of a label."""
 
@@ -342,7 +340,7 @@ def _draw_map(
         text if len(text) <= _LONGEST_MEMBER else f"{text[: _LONGEST_MEMBER - 1]}…"
         for text in labels
     ]
-    left = 16 + _MEMBER_LETTER * max(map(len, shown))
+    left = 16 + _LETTER * max(map(len, shown))
     side = round(min(max(_SQUARES / len(labels), _NARROWEST), _WIDEST))
     words = _words(labels, name, percent)
     svg = squares_svg().member_map(shown, percent.tolist(), most, side, left, words)
