@@ -112,15 +112,8 @@ class TableDraws(Synthesizer):
     kind: ClassVar[Literal["independent", "urn"]]
     draws: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = True
-
-    @property
-    def extensions(self) -> tuple[str, ...]:
-        """Names of the kernel's extensions that it may ask."""
-        return ("drawn-cells",)
-
-    @property
-    def by_bins(self) -> bool:
-        return True
+    extensions: ClassVar[tuple[str, ...]] = ("drawn-cells",)
+    by_bins: ClassVar[bool] = True
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Raise BadInput if the table has so many cells that virtual records would dominate it."""
@@ -237,11 +230,7 @@ class Measuring(Selector):
     records: int | None
 
     rounds: ClassVar[bool] = True
-
-    @property
-    def adaptive(self) -> bool:
-        """False: a selection budget is not needed."""
-        return False
+    adaptive: ClassVar[bool] = False
 
     @property
     def extensions(self) -> tuple[str, ...]:

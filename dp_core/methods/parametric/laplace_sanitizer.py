@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +130,8 @@ class LaplaceSanitizer(Synthesizer):
     categories: Fraction = Fraction(0)
     published: bool = False
 
+    by_bins: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if self.bins is not None and self.bins < 1:
             raise ValueError(f"bins is a number from 1, not {self.bins}.")
@@ -142,10 +144,6 @@ class LaplaceSanitizer(Synthesizer):
     def chooses(self) -> bool:  # type: ignore[override]
         """Whether edges are chosen privately."""
         return self.bought > 0
-
-    @property
-    def by_bins(self) -> bool:
-        return True
 
     @property
     def extensions(self) -> tuple[str, ...]:

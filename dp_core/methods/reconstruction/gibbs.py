@@ -104,10 +104,6 @@ class GibbsModel(FittedTables):
             sweeps=sweeps,
         )
 
-    @property
-    def streams(self) -> bool:
-        return True
-
     def project(self, clique: Clique) -> NDArray[np.float64]:
         for cells in self.kept:
             if set(cells.clique) == set(clique) or cells.clique[:1] == clique:

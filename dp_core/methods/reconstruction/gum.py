@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.client.released import Released, ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
@@ -27,14 +26,18 @@ from dp_core.methods.reconstruction.estimates.implied_pairs import (
     implied_tables,
     unmeasured,
 )
-from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin, possible_joint
+from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, possible_joint
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, model_of_whole_counts
 from dp_core.methods.reconstruction.reconstructor import (
     TABLES_AND_INTERACTIONS,
     FittedTables,
     piece_rows,
 )
-from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
+from dp_core.methods.reconstruction.sampling.drawing_progress import (
+    Progress,
+    ReportingSampler,
+    step_of,
+)
 from dp_core.methods.reconstruction.sampling.series import Owed
 from dp_core.methods.replicates.posterior.larger_draws import working_memory
 from dp_core.methods.replicates.posterior.posterior_tables import measured_tables
@@ -61,7 +64,7 @@ _PRODUCT_SHARE = 0.01  # weight of the product of one-way tables in a rule's tab
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GumModel(FittedTables):
+class GumModel(ReportingSampler, FittedTables):
     """Consistent tables; the records that the model draws match them.
 
     `tables` holds the one-way tables of all columns in the domain's order, then the larger tables.
@@ -72,22 +75,9 @@ class GumModel(FittedTables):
 
     options: Gum
 
-    @property
-    def streams(self) -> bool:
-        return True
-
-    def project(self, clique: Clique) -> NDArray[np.float64]:
-        holders = [table for table in self.tables if set(clique) <= set(table.clique)]
-        if not holders:
-            raise KeyError(f"No table holds {list(clique)} together; sample and count instead.")
-        return margin(min(holders, key=lambda holder: holder.values.size), clique)
-
     def series(self, number: int, pieces: int | None = None) -> Sequence[GumSeries]:
         """Return `number` samplers for pieces of a large set."""
         return [GumSeries(self, early_pieces(number, pieces, at)) for at in range(number)]
-
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return self.sample_reporting(rows, rng=rng, progress=silent)
 
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
@@ -166,7 +156,7 @@ class GumModel(FittedTables):
             )
 
 
-class GumSeries:
+class GumSeries(ReportingSampler):
     """A sampler for pieces of a large set; each piece is fitted to the counts that the set lacks.
 
     A piece gets fewer rounds than a whole set and keeps a slightly larger error, which the next
@@ -195,14 +185,9 @@ class GumSeries:
         self._early = early
         self._owed = Owed(model.domain, model.tables)
 
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        """Return the next `rows` records of the set."""
-        return self.sample_reporting(rows, rng=rng, progress=silent)
-
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
-        """Return the next `rows` records of the set, and report the progress."""
         model = self._early_model if self._early > 0 else self._model
         model = replace(model, tables=self._owed.of(rows))
         piece = model.sample_reporting(rows, rng=rng, progress=progress)

@@ -67,6 +67,7 @@ class DualQuery(Selector):
 
     chooses: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
+    gives: ClassVar[frozenset[ReleasedKind]] = frozenset({"records"})
 
     records: int | None = None
     orders: tuple[int, ...] = (3,)
@@ -76,10 +77,6 @@ class DualQuery(Selector):
             raise ValueError(f"records is at least 2, not {self.records}.")
         if not self.orders or min(self.orders) < 1:
             raise ValueError(f"orders are whole numbers from 1, not {list(self.orders)}.")
-
-    @property
-    def gives(self) -> frozenset[ReleasedKind]:
-        return frozenset({"records"})
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput if every table of these orders is too large to be counted."""

@@ -32,21 +32,9 @@ class Sba(Selector):
 
     rounds: ClassVar[bool] = True
     own_delta: ClassVar[bool] = True
-
-    @property
-    def gives(self) -> frozenset[ReleasedKind]:
-        """The frequent cells of one table."""
-        return frozenset({"sparse"})
-
-    @property
-    def extensions(self) -> tuple[str, ...]:
-        """Names of the kernel's extensions that it may ask."""
-        return ("sparse-table",)
-
-    @property
-    def adaptive(self) -> bool:
-        """False: there is only one table."""
-        return False
+    gives: ClassVar[frozenset[ReleasedKind]] = frozenset({"sparse"})
+    extensions: ClassVar[tuple[str, ...]] = ("sparse-table",)
+    adaptive: ClassVar[bool] = False
 
     def tables(self, domain: Domain) -> tuple[int, int]:
         """Return 1, the number of tables, and its number of cells."""

@@ -346,16 +346,13 @@ class Selector(ABC):
 class PlannedSelector(Selector):
     """A selector that does not look at the data: the domain alone decides what is measured."""
 
+    adaptive: ClassVar[bool] = False
+
     __slots__ = ()
 
     @abstractmethod
     def fixed_selection(self, domain: Domain) -> Selection:
         """Return what will be measured."""
-
-    @property
-    def adaptive(self) -> bool:
-        """False."""
-        return False
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput if nothing can be planned for the domain."""
