@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.client.released import Released, ReleasedKind, Table, tables_of
-from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.estimates.consistency import consistent
 from dp_core.methods.reconstruction.estimates.raking import Margin, rake_among_zeros
-from dp_core.methods.reconstruction.joint.dense_answers import MOST_CELLS
+from dp_core.methods.reconstruction.joint.dense_answers import MOST_CELLS, check_size
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel
 from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables, FromTables
 from dp_core.schema.structure.structural_zeros import StructuralZeros
@@ -36,12 +35,7 @@ class Dense(FromTables):
     model: ClassVar[type[FittedTables]] = DenseModel
 
     def check(self, domain: Domain) -> None:
-        if domain.size() > MOST_CELLS:
-            raise BadInput(
-                f"The joint table of all columns has {domain.size():.3g} cells, more than the"
-                f" {MOST_CELLS:,} that `reconstruct: dense` holds; use `method: privsyn`, or"
-                " fewer and coarser columns."
-            )
+        check_size(domain, MOST_CELLS, "reconstruct: dense")
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         return 72 * domain.size() + (2 * row_bytes(domain) + 24) * rows + (16 << 20)

@@ -82,6 +82,7 @@ class GumModel(ReportingSampler, FittedTables):
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
+        from dp_core.methods.reconstruction.kernels.descent import Gaps, descend
         from dp_core.methods.reconstruction.kernels.record_moves import start
 
         data = Dataset(self.domain, start(self.tables[: len(self.domain)], rows, rng=rng))
@@ -100,35 +101,17 @@ class GumModel(ReportingSampler, FittedTables):
             pairs = unmeasured(self.domain, held)
             # The rounds leave records whose unmeasured pairs are far from what the tables imply.
             # Only the sweeps mend them; if these cannot end, the pairs would be kept as they are.
-            if not self._is_long(data, len(larger) + len(pairs)):
+            most = _MOST_VISITS * 8 // max(8, 2 * (len(larger) + len(pairs)) // len(self.domain))
+            if data.codes.size * self.options.sweeps <= most:
                 implied = step_of(progress, _MOVED, _IMPLIED)
                 columns = self.tables[: len(self.domain)]
                 larger += implied_tables(data, pairs, columns, progress=implied)
-        self._mend(data, larger, rng=rng, progress=step_of(progress, _IMPLIED, 1.0))
+        if larger and rows and self.options.sweeps:
+            # Change single values until no change reduces the error.
+            gaps = Gaps.of(data, (*self.tables[: len(self.domain)], *larger))
+            last = step_of(progress, _IMPLIED, 1.0)
+            descend(data, gaps, sweeps=self.options.sweeps, rng=rng, progress=last)
         return self.zeros.repair(data, rng=rng)
-
-    def _mend(
-        self,
-        data: Dataset,
-        tables: Sequence[Table],
-        *,
-        rng: np.random.Generator,
-        progress: Progress,
-    ) -> None:
-        """Change single values, in place, until no change reduces the error."""
-        from dp_core.methods.reconstruction.kernels.descent import Gaps, descend
-
-        if tables and data.rows and self.options.sweeps:
-            gaps = Gaps.of(data, (*self.tables[: len(self.domain)], *tables))
-            descend(data, gaps, sweeps=self.options.sweeps, rng=rng, progress=progress)
-
-    def _most_visits(self, tables: int) -> int:
-        """Return the largest number of values that the sweeps visit for a number of tables."""
-        return _MOST_VISITS * 8 // max(8, 2 * tables // len(self.domain))
-
-    def _is_long(self, data: Dataset, tables: int) -> bool:
-        """Return whether the sweeps would visit more values than that."""
-        return data.codes.size * self.options.sweeps > self._most_visits(tables)
 
     def _move(
         self,

@@ -16,8 +16,6 @@ multiplicative updates, and theta minimises the smooth dual
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,41 +26,28 @@ _STEEPEST = 1e3
 _NEARLY = 1e-9  # smallest standard deviation of an answer, as a proportion of all records
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EntropyFit:
-    """The fitted joint table.
-
-    Attributes:
-        joint: Fitted joint table, in proportions, shape of the domain.
-        weights: Weights (theta) of the queries, a start for the next fit.
-    """
-
-    joint: NDArray[np.float64]
-    weights: NDArray[np.float64]
-
-
 def fit_entropy(
     evidence: Evidence,
     start: NDArray[np.float64],
     *,
     prior: float,
     weights: NDArray[np.float64] | None = None,
-    rounds: int = _ROUNDS,
-) -> EntropyFit:
-    """Return the joint table nearest to `start` that fits noisy answers.
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the joint table nearest to `start` that fits noisy answers, and its weights (theta).
+
+    The table is in proportions, and the weights of the queries are a start for the next fit.
 
     Args:
         evidence: Noisy answers.
         start: Start table, nonnegative, sums to 1; cells with 0 stay 0.
         prior: Weight of the start table, in records, positive.
         weights: Start values of the weights; they affect only the last digits of the result.
-        rounds: Largest number of rounds.
     """
     from scipy.optimize import minimize
 
     asked = evidence.questions
     if not asked.length:
-        return EntropyFit(start, np.zeros(0))
+        return start, np.zeros(0)
     held = start > 0
     log_start = np.log(start, out=np.full(start.shape, -np.inf), where=held)
     stddev = np.maximum(evidence.stddev, _NEARLY)
@@ -91,7 +76,7 @@ def fit_entropy(
         first,
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": rounds, "maxfun": 2 * rounds, "maxcor": 12, "ftol": 1e-12},
+        options={"maxiter": _ROUNDS, "maxfun": 2 * _ROUNDS, "maxcor": 12, "ftol": 1e-12},
     )
     theta = np.asarray(found.x * scale)
-    return EntropyFit(joint_of(theta)[0], theta)
+    return joint_of(theta)[0], theta

@@ -75,9 +75,8 @@ class FittedJoint:
             # From benchmarks: a smaller prior fits the noise of many answers, a larger one ignores
             # them.
             prior = max(3 * math.log(self._possible.sum()), asked.length / 8, 1.0)
-        fitted = fit_entropy(evidence, self._start, prior=prior, weights=before)
-        self._fitted = asked, fitted.weights
-        self.joint = fitted.joint
+        self.joint, found = fit_entropy(evidence, self._start, prior=prior, weights=before)
+        self._fitted = asked, found
 
     def each(self, released: Iterable[Released]) -> Iterator[None]:
         """Fit the table to further results, and yield after each item."""

@@ -219,6 +219,8 @@ class HouseholdModel(ReportingSampler, FittedTables):
             members: Number of members of each person's household.
             rng: Generator for post-processing.
         """
+        from dp_core.methods.reconstruction.kernels.record_moves import whole
+
         size = self.domain.project((name,)).sizes[0]
         try:
             given = self.project((MEMBERS, name))
@@ -227,11 +229,8 @@ class HouseholdModel(ReportingSampler, FittedTables):
         found = np.empty(members.size, dtype=np.int64)
         for number in np.unique(members):
             mine = np.flatnonzero(members == number)
-            shares = np.maximum(given[number - 1], 0.0)
-            shares = shares / shares.sum() if shares.sum() > 0 else np.full(size, 1 / size)
-            edges = np.floor(np.cumsum(shares) * mine.size + rng.random()).astype(np.int64)
-            values = np.searchsorted(edges, np.arange(mine.size), side="right")
-            found[rng.permutation(mine)] = np.minimum(values, size - 1)
+            counts = whole(np.maximum(given[number - 1], 0.0), mine.size, rng=rng)
+            found[rng.permutation(mine)] = np.repeat(np.arange(size), counts)
         return found
 
 
