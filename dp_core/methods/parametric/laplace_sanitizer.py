@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,6 +21,7 @@ from dp_core.methods.parametric.binned_tables import (
     CellsToRecords,
     Edges,
     as_measurement,
+    binned_domain,
     zeros_by_bins,
 )
 from dp_core.methods.parametric.drawn_records import MOST_CELLS, edges_of
@@ -152,7 +152,7 @@ class LaplaceSanitizer(Synthesizer):
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Raise BadInput if the table has more than `MOST_CELLS` cells."""
-        cells = math.prod(_shape(variables, self._stand_in(variables)))
+        cells = binned_domain(variables, self._stand_in(variables)).size()
         if cells > MOST_CELLS:
             raise BadInput(
                 f"Records would be drawn from one table of all columns, here of {cells:,} cells,"
@@ -234,13 +234,6 @@ class LaplaceSanitizer(Synthesizer):
 
     def _number_bought(self, variables: Variables) -> int:
         return sum(number_bought(variable, self.bought) for variable in variables)
-
-
-def _shape(variables: Sequence[Variable], edges: Edges) -> tuple[int, ...]:
-    return tuple(
-        variable.size if each is None else len(each) - 1
-        for variable, each in zip(variables, edges, strict=True)
-    )
 
 
 def _with_more(edges: tuple[int, ...], number: int) -> tuple[int, ...]:

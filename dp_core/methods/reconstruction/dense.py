@@ -35,7 +35,7 @@ class Dense(FromTables):
     model: ClassVar[type[FittedTables]] = DenseModel
 
     def check(self, domain: Domain) -> None:
-        check_size(domain, MOST_CELLS, "reconstruct: dense")
+        check_size(domain, "reconstruct: dense")
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         return 72 * domain.size() + (2 * row_bytes(domain) + 24) * rows + (16 << 20)

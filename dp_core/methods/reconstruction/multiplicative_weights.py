@@ -15,7 +15,6 @@ import numpy as np
 from dp_core.client.released import Answers, Measurement, Released, ReleasedKind, Table
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.joint.dense_answers import (
-    MOST_CELLS,
     check_size,
     number_of_records,
     possible_cells,
@@ -56,7 +55,7 @@ class MultiplicativeWeights(FromTables):
             raise ValueError(f"prior is a positive number of records, not {self.prior}.")
 
     def check(self, domain: Domain) -> None:
-        check_size(domain, MOST_CELLS, "reconstruct: multiplicative_weights")
+        check_size(domain, "reconstruct: multiplicative_weights")
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         # The joint table, its logarithms, gradients and copies, and the memory of L-BFGS.
