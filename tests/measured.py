@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -10,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from dp_core.accounts.memory_session import MemorySession
 from dp_core.client.curator import Curator
-from dp_core.client.released import Answers, Measurement, Totals
+from dp_core.client.released import Answers, Measurement, Table, Totals
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency, Kind
 from dp_core.kernel.counting.dataset import Dataset
@@ -20,6 +22,7 @@ from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.counting_queries import Queries
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.structure.structural_zeros import StructuralZeros
@@ -96,3 +99,13 @@ def select_in_memory(
         curator, data.domain, select_cost=limit * look, measure_cost=limit * measure, **more
     )
     return selector.select(inputs), session
+
+
+def discrepancy(tables: Sequence[Table]) -> float:
+    """Return the largest difference between two tables' sums over shared columns, in records."""
+    worst = 0.0
+    for one, other in itertools.combinations(tables, 2):
+        both = tuple(name for name in one.clique if name in other.clique)
+        if both:
+            worst = max(worst, float(np.abs(margin(one, both) - margin(other, both)).max()))
+    return worst

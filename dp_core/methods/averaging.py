@@ -5,18 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol
 
 import numpy as np
 
 from dp_core.kernel.counting.dataset import Dataset
-
-
-class Drawing(Protocol):
-    """The interface that averaging requires of a model."""
-
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        """Return `rows` synthetic records; same `rng` state, same records."""
+from dp_core.methods.reconstruction.reconstructor import Sampler
 
 
 def check_models(models: Sequence[str]) -> None:
@@ -57,7 +50,7 @@ def shares_of(rows: int, weights: Sequence[Fraction]) -> tuple[int, ...]:
 
 
 def draw(
-    models: Sequence[Drawing],
+    models: Sequence[Sampler],
     weights: Sequence[Fraction],
     rows: int,
     *,

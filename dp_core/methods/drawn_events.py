@@ -39,10 +39,7 @@ def draws_event(
         ValueError: if the cost is not positive, the currency is neither pure nor zcdp, or the
             epsilon of one draw is below `LEAST_DRAW`.
     """
-    if cost <= 0:
-        raise ValueError(f"A cost must be positive, not {cost}.")
-    if currency.kind not in ("pure", "zcdp"):
-        raise ValueError("Draws have no cost on the Gaussian curve; use pure or zcdp.")
+    _check_cost(currency, cost, "Draws have")
     # A larger cost would not reduce the virtual records, and its exponential would overflow.
     each = float(min(cost / draws, Fraction(ENOUGH)))
     each = (each if currency.kind == "pure" else math.sqrt(2 * each)) / rows
@@ -56,6 +53,13 @@ def draws_event(
     ):
         parts += max(1, parts >> 40)
     return event
+
+
+def _check_cost(currency: Currency, cost: Fraction, what: str) -> None:
+    if cost <= 0:
+        raise ValueError(f"A cost must be positive, not {cost}.")
+    if currency.kind not in ("pure", "zcdp"):
+        raise ValueError(f"{what} no cost on the Gaussian curve; use pure or zcdp.")
 
 
 URN_PARTS = 1 << 20
@@ -75,10 +79,7 @@ def urn_event(currency: Currency, cost: Fraction, records: int, rows: int = 1) -
         ValueError: if the cost is not positive, the currency is neither pure nor zcdp, or the
             epsilon is below `LEAST_DRAW`.
     """
-    if cost <= 0:
-        raise ValueError(f"A cost must be positive, not {cost}.")
-    if currency.kind not in ("pure", "zcdp"):
-        raise ValueError("Draws have no cost on the Gaussian curve; use pure or zcdp.")
+    _check_cost(currency, cost, "Draws have")
     # A larger cost would not reduce the virtual records, and its exponential would overflow.
     whole = float(min(cost, Fraction(ENOUGH**2)))
     whole = min((whole if currency.kind == "pure" else math.sqrt(2 * whole)) / rows, ENOUGH)
@@ -115,10 +116,7 @@ def threshold_event(
         ValueError: if the cost is not positive, the currency is neither pure nor zcdp, no
             threshold is known for `delta`, or the given threshold is below the least one.
     """
-    if cost <= 0:
-        raise ValueError(f"A cost must be positive, not {cost}.")
-    if currency.kind not in ("pure", "zcdp"):
-        raise ValueError("A threshold has no cost on the Gaussian curve; use pure or zcdp.")
+    _check_cost(currency, cost, "A threshold has")
     # zCDP: rho = epsilon^2/2, so the scale l1/epsilon is l1/sqrt(2 rho).
     scale = (
         at_least(l1 / cost)

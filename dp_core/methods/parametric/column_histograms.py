@@ -59,10 +59,7 @@ class ColumnHistograms(Synthesizer):
     """
 
     bins: ClassVar[int] = 1024
-
-    @property
-    def by_bins(self) -> bool:
-        return True
+    by_bins: ClassVar[bool] = True
 
     def edges(self, variable: Variable) -> tuple[int, ...]:
         """Return the first position of each bin of a numeric column, then `positions`. Public."""
@@ -329,6 +326,7 @@ class CutColumns(ColumnHistograms):
     """
 
     chooses: ClassVar[bool] = True
+    extensions: ClassVar[tuple[str, ...]] = ("cut-deviations",)
 
     @abstractmethod
     def choose_cuts(

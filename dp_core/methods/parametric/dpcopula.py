@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,9 +175,7 @@ class DPCopula(Synthesizer):
     noise. The paper does not change them, so that many columns seem related by noise alone.
     """
 
-    @property
-    def by_bins(self) -> bool:
-        return True
+    by_bins: ClassVar[bool] = True
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Raise BadInput if there are more than `MOST_COLUMNS` columns."""

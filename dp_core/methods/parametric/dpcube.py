@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,9 +59,7 @@ class DPCube(Synthesizer):
     Levels count as ordered as in the schema, and missing as the last.
     """
 
-    @property
-    def by_bins(self) -> bool:
-        return True
+    by_bins: ClassVar[bool] = True
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Raise BadInput if the table has more than `MOST_CELLS` cells."""

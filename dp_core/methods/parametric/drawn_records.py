@@ -7,7 +7,6 @@ parametric releases use the same pipeline: charging, storing and resuming are th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -27,6 +26,7 @@ from dp_core.kernel.questions.statistic import Sum
 from dp_core.methods.drawn_answers import draw_cells
 from dp_core.methods.drawn_events import draws_event, urn_event
 from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.parametric.binned_tables import binned_domain
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.methods.reconstruction.sampling.repeated_records import equally_often
 from dp_core.methods.selection.selector import Asked, Selection, Selector
@@ -66,10 +66,7 @@ def _edges(variable: Variable, bins: int | None) -> tuple[int, ...]:
 
 def number_of_cells(variables: Variables) -> int:
     """Return the number of cells of the table of all columns, with numeric columns in bins."""
-    return math.prod(
-        variable.size if edges is None else len(edges) - 1
-        for variable, edges in zip(variables, edges_of(variables), strict=True)
-    )
+    return binned_domain(variables, edges_of(variables)).size()
 
 
 def number_of_records(rows: int | None) -> int:
@@ -112,15 +109,8 @@ class TableDraws(Synthesizer):
     kind: ClassVar[Literal["independent", "urn"]]
     draws: ClassVar[bool] = True
     needs_rows: ClassVar[bool] = True
-
-    @property
-    def extensions(self) -> tuple[str, ...]:
-        """Names of the kernel's extensions that it may ask."""
-        return ("drawn-cells",)
-
-    @property
-    def by_bins(self) -> bool:
-        return True
+    extensions: ClassVar[tuple[str, ...]] = ("drawn-cells",)
+    by_bins: ClassVar[bool] = True
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Raise BadInput if the table has so many cells that virtual records would dominate it."""
@@ -237,11 +227,7 @@ class Measuring(Selector):
     records: int | None
 
     rounds: ClassVar[bool] = True
-
-    @property
-    def adaptive(self) -> bool:
-        """False: a selection budget is not needed."""
-        return False
+    adaptive: ClassVar[bool] = False
 
     @property
     def extensions(self) -> tuple[str, ...]:

@@ -48,11 +48,7 @@ class Efpa(ColumnHistograms):
     """
 
     chooses: ClassVar[bool] = True
-
-    @property
-    def extensions(self) -> tuple[str, ...]:
-        """Names of the kernel's extensions that it may ask."""
-        return ("cosine-tails",)
+    extensions: ClassVar[tuple[str, ...]] = ("cosine-tails",)
 
     def measure_column(
         self, inputs: MethodInputs, variable: Variable, step: str, cost: Fraction

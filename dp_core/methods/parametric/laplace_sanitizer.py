@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from dp_core.methods.parametric.binned_tables import (
     CellsToRecords,
     Edges,
     as_measurement,
+    binned_domain,
     zeros_by_bins,
 )
 from dp_core.methods.parametric.drawn_records import MOST_CELLS, edges_of
@@ -130,6 +130,8 @@ class LaplaceSanitizer(Synthesizer):
     categories: Fraction = Fraction(0)
     published: bool = False
 
+    by_bins: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if self.bins is not None and self.bins < 1:
             raise ValueError(f"bins is a number from 1, not {self.bins}.")
@@ -144,17 +146,13 @@ class LaplaceSanitizer(Synthesizer):
         return self.bought > 0
 
     @property
-    def by_bins(self) -> bool:
-        return True
-
-    @property
     def extensions(self) -> tuple[str, ...]:
         """Names of the kernel's extensions that it may ask."""
         return ("quantile",) if self.chooses else ()
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         """Raise BadInput if the table has more than `MOST_CELLS` cells."""
-        cells = math.prod(_shape(variables, self._stand_in(variables)))
+        cells = binned_domain(variables, self._stand_in(variables)).size()
         if cells > MOST_CELLS:
             raise BadInput(
                 f"Records would be drawn from one table of all columns, here of {cells:,} cells,"
@@ -236,13 +234,6 @@ class LaplaceSanitizer(Synthesizer):
 
     def _number_bought(self, variables: Variables) -> int:
         return sum(number_bought(variable, self.bought) for variable in variables)
-
-
-def _shape(variables: Sequence[Variable], edges: Edges) -> tuple[int, ...]:
-    return tuple(
-        variable.size if each is None else len(each) - 1
-        for variable, each in zip(variables, edges, strict=True)
-    )
 
 
 def _with_more(edges: tuple[int, ...], number: int) -> tuple[int, ...]:

@@ -30,11 +30,6 @@ class PHPartition(CutColumns):
         parts. Every choice is charged, though parts at one depth share no record.
     """
 
-    @property
-    def extensions(self) -> tuple[str, ...]:
-        """Names of the kernel's extensions that it may ask."""
-        return ("cut-deviations",)
-
     def choose_cuts(
         self,
         inputs: MethodInputs,

@@ -36,11 +36,6 @@ class StructureFirst(CutColumns):
 
     bins: ClassVar[int] = 256
 
-    @property
-    def extensions(self) -> tuple[str, ...]:
-        """Names of the kernel's extensions that it may ask."""
-        return ("cut-deviations",)
-
     def choose_cuts(
         self,
         inputs: MethodInputs,

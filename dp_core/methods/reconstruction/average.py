@@ -26,15 +26,15 @@ from dp_core.methods.reconstruction.reconstructor import (
 )
 from dp_core.methods.reconstruction.sampling.drawing_progress import (
     Progress,
+    ReportingSampler,
     WithListener,
-    silent,
     step_of,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AverageModel:
+class AverageModel(ReportingSampler):
     """An average of models that were fitted to the same tables.
 
     Attributes:
@@ -71,9 +71,6 @@ class AverageModel:
         ]
         return np.asarray(sum(tables))
 
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return self.sample_reporting(rows, rng=rng, progress=silent)
-
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
@@ -82,7 +79,7 @@ class AverageModel:
 
 
 @dataclass(frozen=True, slots=True)
-class AverageSeries:
+class AverageSeries(ReportingSampler):
     """A sampler for pieces of a large set; each model draws its part of every piece.
 
     Attributes:
@@ -93,14 +90,9 @@ class AverageSeries:
     chains: Sequence[Sampler]
     weights: tuple[Fraction, ...]
 
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        """Return the next `rows` records of the set."""
-        return self.sample_reporting(rows, rng=rng, progress=silent)
-
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
-        """Return the next `rows` records of the set, and report the progress."""
         chains = _with_listener(self.chains, self.weights, progress)
         return averaging.draw(chains, self.weights, rows, rng=rng)
 

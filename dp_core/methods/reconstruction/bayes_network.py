@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.client.released import Measurement, Released, ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
@@ -25,8 +24,8 @@ from dp_core.methods.reconstruction.estimates.consistency import (
     norm_sub,
     whole_rows,
 )
-from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin
-from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables
+from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS
+from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables, FromTables
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
@@ -64,23 +63,13 @@ class BayesNetworkModel(FittedTables):
     conditionals: tuple[Table, ...]
 
     @classmethod
-    def build(
+    def of_tables(
         cls, domain: Domain, tables: Sequence[Table], rows: int, zeros: StructuralZeros
     ) -> BayesNetworkModel:
         """Return the model of tables that together cover all columns."""
         factors = network([table.clique for table in tables])
         conditionals = tuple(conditional(tables[step.table], step, zeros) for step in factors)
         return cls(domain, tuple(tables), rows, zeros, factors, conditionals)
-
-    @property
-    def streams(self) -> bool:
-        return True
-
-    def project(self, clique: Clique) -> NDArray[np.float64]:
-        holders = [table for table in self.tables if set(clique) <= set(table.clique)]
-        if not holders:
-            raise KeyError(f"No table holds {list(clique)} together; sample and count instead.")
-        return margin(min(holders, key=lambda holder: holder.values.size), clique)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         return self.zeros.repair(records(self.domain, self.conditionals, rows, rng=rng), rng=rng)
@@ -157,7 +146,7 @@ def conditional(table: Table, step: Factor, zeros: StructuralZeros) -> Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BayesNetwork:
+class BayesNetwork(FromTables):
     """Draw each column conditionally on earlier ones, from the measured tables.
 
     Attributes:
@@ -167,11 +156,9 @@ class BayesNetwork:
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+    model: ClassVar[type[FittedTables]] = BayesNetworkModel
 
     tables: Literal["clip", "agree"] = "agree"
-
-    def check(self, domain: Domain) -> None:
-        """Accept any domain; only the tables are held in memory."""
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         cells = sum(domain.size(clique) for clique in cliques)
@@ -195,18 +182,7 @@ class BayesNetwork:
         held = {name for table in fitted for name in table.clique}
         columns, _ = column_tables(domain, measurements, rows=total, zeros=known)
         rest = [table for table in columns if held.isdisjoint(table.clique)]
-        return BayesNetworkModel.build(domain, (*fitted, *rest), total, zeros)
-
-    def restore(
-        self,
-        domain: Domain,
-        tables: Sequence[Table],
-        *,
-        rows: int,
-        zeros: StructuralZeros,
-        released: Sequence[Released] = (),  # noqa: ARG002
-    ) -> BayesNetworkModel:
-        return BayesNetworkModel.build(domain, tables, rows, zeros)
+        return BayesNetworkModel.of_tables(domain, (*fitted, *rest), total, zeros)
 
 
 def clipped(

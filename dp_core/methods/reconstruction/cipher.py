@@ -26,8 +26,8 @@ from dp_core.methods.reconstruction.estimates.consistency import (
     whole_rows,
 )
 from dp_core.methods.reconstruction.joint.cipher_equations import Equations, Form, Weight, unknowns
-from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
-from dp_core.methods.reconstruction.reconstructor import TABLES
+from dp_core.methods.reconstruction.joint.joint_model import DenseModel
+from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables, FromTables
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
 
@@ -45,7 +45,7 @@ _Tables: TypeAlias = dict[Clique, NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cipher(JointTable):
+class Cipher(FromTables):
     """Build tables of more and more columns, each from the tables with one column fewer.
 
     A set of columns that was measured keeps its table. A subset of measured sets gets the mean of
@@ -78,6 +78,7 @@ class Cipher(JointTable):
     tables: Literal["agree", "clip", "measured"] = "agree"
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+    model: ClassVar[type[FittedTables]] = DenseModel
 
     def check(self, domain: Domain) -> None:
         wide = unknowns([size for size in domain.sizes if size > 1])

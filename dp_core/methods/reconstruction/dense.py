@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.client.released import Released, ReleasedKind, Table, tables_of
-from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.estimates.consistency import consistent
 from dp_core.methods.reconstruction.estimates.raking import Margin, rake_among_zeros
-from dp_core.methods.reconstruction.joint.dense_answers import MOST_CELLS
-from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
-from dp_core.methods.reconstruction.reconstructor import TABLES
+from dp_core.methods.reconstruction.joint.dense_answers import MOST_CELLS, check_size
+from dp_core.methods.reconstruction.joint.joint_model import DenseModel
+from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables, FromTables
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
 
@@ -24,7 +23,7 @@ _ROUNDS = 100  # of fitting, which stops earlier if no cell changes by more than
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dense(JointTable):
+class Dense(FromTables):
     """Fit the joint table: the measured one if there is one, otherwise the maximum-entropy table.
 
     A measured joint table is only made nonnegative. From smaller tables, iterative proportional
@@ -33,14 +32,10 @@ class Dense(JointTable):
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
+    model: ClassVar[type[FittedTables]] = DenseModel
 
     def check(self, domain: Domain) -> None:
-        if domain.size() > MOST_CELLS:
-            raise BadInput(
-                f"The joint table of all columns has {domain.size():.3g} cells, more than the"
-                f" {MOST_CELLS:,} that `reconstruct: dense` holds; use `method: privsyn`, or"
-                " fewer and coarser columns."
-            )
+        check_size(domain, "reconstruct: dense")
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         return 72 * domain.size() + (2 * row_bytes(domain) + 24) * rows + (16 << 20)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.client.released import Released, ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
@@ -27,14 +26,18 @@ from dp_core.methods.reconstruction.estimates.implied_pairs import (
     implied_tables,
     unmeasured,
 )
-from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin, possible_joint
+from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, possible_joint
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel, model_of_whole_counts
 from dp_core.methods.reconstruction.reconstructor import (
     TABLES_AND_INTERACTIONS,
     FittedTables,
     piece_rows,
 )
-from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
+from dp_core.methods.reconstruction.sampling.drawing_progress import (
+    Progress,
+    ReportingSampler,
+    step_of,
+)
 from dp_core.methods.reconstruction.sampling.series import Owed
 from dp_core.methods.replicates.posterior.larger_draws import working_memory
 from dp_core.methods.replicates.posterior.posterior_tables import measured_tables
@@ -61,7 +64,7 @@ _PRODUCT_SHARE = 0.01  # weight of the product of one-way tables in a rule's tab
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GumModel(FittedTables):
+class GumModel(ReportingSampler, FittedTables):
     """Consistent tables; the records that the model draws match them.
 
     `tables` holds the one-way tables of all columns in the domain's order, then the larger tables.
@@ -72,26 +75,14 @@ class GumModel(FittedTables):
 
     options: Gum
 
-    @property
-    def streams(self) -> bool:
-        return True
-
-    def project(self, clique: Clique) -> NDArray[np.float64]:
-        holders = [table for table in self.tables if set(clique) <= set(table.clique)]
-        if not holders:
-            raise KeyError(f"No table holds {list(clique)} together; sample and count instead.")
-        return margin(min(holders, key=lambda holder: holder.values.size), clique)
-
     def series(self, number: int, pieces: int | None = None) -> Sequence[GumSeries]:
         """Return `number` samplers for pieces of a large set."""
         return [GumSeries(self, early_pieces(number, pieces, at)) for at in range(number)]
 
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return self.sample_reporting(rows, rng=rng, progress=silent)
-
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
+        from dp_core.methods.reconstruction.kernels.descent import Gaps, descend
         from dp_core.methods.reconstruction.kernels.record_moves import start
 
         data = Dataset(self.domain, start(self.tables[: len(self.domain)], rows, rng=rng))
@@ -110,35 +101,17 @@ class GumModel(FittedTables):
             pairs = unmeasured(self.domain, held)
             # The rounds leave records whose unmeasured pairs are far from what the tables imply.
             # Only the sweeps mend them; if these cannot end, the pairs would be kept as they are.
-            if not self._is_long(data, len(larger) + len(pairs)):
+            most = _MOST_VISITS * 8 // max(8, 2 * (len(larger) + len(pairs)) // len(self.domain))
+            if data.codes.size * self.options.sweeps <= most:
                 implied = step_of(progress, _MOVED, _IMPLIED)
                 columns = self.tables[: len(self.domain)]
                 larger += implied_tables(data, pairs, columns, progress=implied)
-        self._mend(data, larger, rng=rng, progress=step_of(progress, _IMPLIED, 1.0))
+        if larger and rows and self.options.sweeps:
+            # Change single values until no change reduces the error.
+            gaps = Gaps.of(data, (*self.tables[: len(self.domain)], *larger))
+            last = step_of(progress, _IMPLIED, 1.0)
+            descend(data, gaps, sweeps=self.options.sweeps, rng=rng, progress=last)
         return self.zeros.repair(data, rng=rng)
-
-    def _mend(
-        self,
-        data: Dataset,
-        tables: Sequence[Table],
-        *,
-        rng: np.random.Generator,
-        progress: Progress,
-    ) -> None:
-        """Change single values, in place, until no change reduces the error."""
-        from dp_core.methods.reconstruction.kernels.descent import Gaps, descend
-
-        if tables and data.rows and self.options.sweeps:
-            gaps = Gaps.of(data, (*self.tables[: len(self.domain)], *tables))
-            descend(data, gaps, sweeps=self.options.sweeps, rng=rng, progress=progress)
-
-    def _most_visits(self, tables: int) -> int:
-        """Return the largest number of values that the sweeps visit for a number of tables."""
-        return _MOST_VISITS * 8 // max(8, 2 * tables // len(self.domain))
-
-    def _is_long(self, data: Dataset, tables: int) -> bool:
-        """Return whether the sweeps would visit more values than that."""
-        return data.codes.size * self.options.sweeps > self._most_visits(tables)
 
     def _move(
         self,
@@ -166,7 +139,7 @@ class GumModel(FittedTables):
             )
 
 
-class GumSeries:
+class GumSeries(ReportingSampler):
     """A sampler for pieces of a large set; each piece is fitted to the counts that the set lacks.
 
     A piece gets fewer rounds than a whole set and keeps a slightly larger error, which the next
@@ -195,14 +168,9 @@ class GumSeries:
         self._early = early
         self._owed = Owed(model.domain, model.tables)
 
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        """Return the next `rows` records of the set."""
-        return self.sample_reporting(rows, rng=rng, progress=silent)
-
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
-        """Return the next `rows` records of the set, and report the progress."""
         model = self._early_model if self._early > 0 else self._model
         model = replace(model, tables=self._owed.of(rows))
         piece = model.sample_reporting(rows, rng=rng, progress=progress)

@@ -15,7 +15,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.estimates.consistency import column_tables
 from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin, possible_joint
-from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables
+from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables, FromTables
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
@@ -35,7 +35,7 @@ class IndependentModel(FittedTables):
     blocks: tuple[Table, ...]
 
     @classmethod
-    def build(
+    def of_tables(
         cls, domain: Domain, tables: Sequence[Table], rows: int, zeros: StructuralZeros
     ) -> IndependentModel:
         """Return the model of one-way tables in the domain's order.
@@ -52,10 +52,6 @@ class IndependentModel(FittedTables):
         ]
         joint = [possible_joint(domain, clique, tables, zeros) for clique in tied]
         return cls(domain, tuple(tables), rows, zeros, (*alone, *joint))
-
-    @property
-    def streams(self) -> bool:
-        return True
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
         parts: list[NDArray[np.float64]] = [np.asarray(1.0)]
@@ -74,13 +70,11 @@ class IndependentModel(FittedTables):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Independent:
+class Independent(FromTables):
     """Draw every column independently from its estimated one-way table."""
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES
-
-    def check(self, domain: Domain) -> None:
-        """Accept any domain."""
+    model: ClassVar[type[FittedTables]] = IndependentModel
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         tables = sum(domain.size(clique) for clique in cliques)
@@ -99,18 +93,7 @@ class Independent:
     ) -> IndependentModel:
         known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         tables, rows = column_tables(domain, tables_of(released), rows=rows, zeros=known)
-        return IndependentModel.build(domain, tables, rows, zeros)
-
-    def restore(
-        self,
-        domain: Domain,
-        tables: Sequence[Table],
-        *,
-        rows: int,
-        zeros: StructuralZeros,
-        released: Sequence[Released] = (),  # noqa: ARG002
-    ) -> IndependentModel:
-        return IndependentModel.build(domain, tables, rows, zeros)
+        return IndependentModel.of_tables(domain, tables, rows, zeros)
 
 
 METHOD = Independent

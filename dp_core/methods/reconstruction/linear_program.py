@@ -22,7 +22,8 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
     number_of_records,
     possible_cells,
 )
-from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
+from dp_core.methods.reconstruction.joint.joint_model import DenseModel
+from dp_core.methods.reconstruction.reconstructor import FittedTables, FromTables
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
 
@@ -32,7 +33,7 @@ _NEARLY = 1e-9  # smallest standard deviation of an answer, as a proportion of a
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinearProgram(JointTable):
+class LinearProgram(FromTables):
     """Fit the nonnegative joint table that minimises the largest deviation from the answers.
 
     Deviations are measured in standard deviations of each answer's noise. The program always has a
@@ -42,6 +43,7 @@ class LinearProgram(JointTable):
     """
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"tables", "answers"})
+    model: ClassVar[type[FittedTables]] = DenseModel
 
     def check(self, domain: Domain) -> None:
         if domain.size() > _MOST_CELLS:

@@ -15,19 +15,19 @@ import numpy as np
 from dp_core.client.released import Answers, Measurement, Released, ReleasedKind, Table
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.joint.dense_answers import (
-    MOST_CELLS,
     check_size,
     number_of_records,
     possible_cells,
 )
-from dp_core.methods.reconstruction.joint.joint_model import DenseModel, JointTable
+from dp_core.methods.reconstruction.joint.joint_model import DenseModel
 from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Updating
+from dp_core.methods.reconstruction.reconstructor import FittedTables, FromTables
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MultiplicativeWeights(JointTable):
+class MultiplicativeWeights(FromTables):
     """Fit the joint table to noisy tables and answers by multiplicative weights.
 
     Attributes:
@@ -43,6 +43,7 @@ class MultiplicativeWeights(JointTable):
     prior: float | None = None
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"tables", "answers"})
+    model: ClassVar[type[FittedTables]] = DenseModel
     # A uniform table of one record causes negligible bias; with a tenth of one the fit does not
     # converge. In mode `split`, with m times the noise in each set, the default options covered .4
     # at a nominal .95.
@@ -54,7 +55,7 @@ class MultiplicativeWeights(JointTable):
             raise ValueError(f"prior is a positive number of records, not {self.prior}.")
 
     def check(self, domain: Domain) -> None:
-        check_size(domain, MOST_CELLS, "reconstruct: multiplicative_weights")
+        check_size(domain, "reconstruct: multiplicative_weights")
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         # The joint table, its logarithms, gradients and copies, and the memory of L-BFGS.

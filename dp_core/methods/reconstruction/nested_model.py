@@ -19,9 +19,18 @@ from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.linked_columns import LinkedColumns, pair_rows
-from dp_core.methods.reconstruction.estimates.raking import margin
-from dp_core.methods.reconstruction.reconstructor import FittedTables, Model, Sampler, in_series
-from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, WithListener, silent
+from dp_core.methods.reconstruction.reconstructor import (
+    FittedTables,
+    Model,
+    Sampler,
+    in_series,
+    project_smallest,
+)
+from dp_core.methods.reconstruction.sampling.drawing_progress import (
+    Progress,
+    ReportingSampler,
+    WithListener,
+)
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import cliques_of
 from dp_core.tables.linked_records import from_pair_rows
@@ -29,7 +38,7 @@ from dp_core.tables.nested_columns import NestedColumns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NestedModel:
+class NestedModel(ReportingSampler):
     """A model of all columns; its records have every nested column.
 
     Attributes:
@@ -57,28 +66,15 @@ class NestedModel:
         return self.inner.streams
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
-        """Return the table of a clique that some table contains.
-
-        Raises:
-            KeyError: if no table contains it.
-        """
-        held = [table for table in self.tables if set(clique) <= set(table.clique)]
-        if not held:
-            raise KeyError(f"No table holds {list(clique)} together.")
-        return margin(min(held, key=lambda table: table.values.size), clique)
+        return project_smallest(self.tables, clique)
 
     def series(self, number: int, pieces: int | None = None) -> Sequence[Sampler]:
         """Return `number` samplers for pieces of a large set."""
         return [_Pieces(self, sampler) for sampler in in_series(self.inner, number, pieces)]
 
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        """Return `rows` records; same `rng` state, same records."""
-        return self.sample_reporting(rows, rng=rng, progress=silent)
-
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
-        """Return `rows` records, and report the progress."""
         return self.placed(WithListener(self.inner, progress).sample(rows, rng=rng), rng=rng)
 
     def placed(self, data: Dataset, *, rng: np.random.Generator) -> Dataset:
@@ -178,14 +174,11 @@ class NestedModel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Pieces:
+class _Pieces(ReportingSampler):
     """A sampler for the pieces of a large set."""
 
     model: NestedModel
     sampler: Sampler
-
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return self.sample_reporting(rows, rng=rng, progress=silent)
 
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress

@@ -29,10 +29,15 @@ from dp_core.methods.reconstruction.graphical.targets import targets
 from dp_core.methods.reconstruction.reconstructor import (
     TABLES_AND_INTERACTIONS,
     FittedTables,
+    FromTables,
     piece_rows,
 )
 from dp_core.methods.reconstruction.sampling.drawing import records
-from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
+from dp_core.methods.reconstruction.sampling.drawing_progress import (
+    Progress,
+    ReportingSampler,
+    step_of,
+)
 from dp_core.methods.reconstruction.sampling.series import Owed
 from dp_core.methods.replicates.posterior.larger_draws import working_memory
 from dp_core.methods.replicates.posterior.posterior_tables import measured_tables
@@ -57,17 +62,13 @@ _RECORDS_A_CELL = 8  # of larger cliques than pairs, on average, to adjust recor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GraphicalModel(FittedTables):
+class GraphicalModel(ReportingSampler, FittedTables):
     """A graphical model stored as the tables of a junction tree's cliques, in the tree's order."""
 
     @property
     def tree(self) -> JunctionTree:
         """The junction tree that connects the cliques of the tables."""
         return JunctionTree.ordered(self.domain, [table.clique for table in self.tables])
-
-    @property
-    def streams(self) -> bool:
-        return True
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
         return Answers(self.tree, self.tables).table(clique)
@@ -80,9 +81,6 @@ class GraphicalModel(FittedTables):
         """Return `number` samplers for pieces of a large set."""
         tables = self.held_to(piece_rows(self.domain))
         return [GraphicalSeries(self, tables) for _ in range(number)]
-
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return self.sample_reporting(rows, rng=rng, progress=silent)
 
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
@@ -141,7 +139,7 @@ class GraphicalModel(FittedTables):
         return tuple(tables)
 
 
-class GraphicalSeries:
+class GraphicalSeries(ReportingSampler):
     """A sampler for pieces of a large set; each piece is adjusted to the counts that the set lacks.
 
     Every record is visited once; the next piece corrects the remaining error.
@@ -157,14 +155,9 @@ class GraphicalSeries:
         self._model = model
         self._owed = Owed(model.domain, tables)
 
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        """Return the next `rows` records of the set."""
-        return self.sample_reporting(rows, rng=rng, progress=silent)
-
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
-        """Return the next `rows` records of the set, and report the progress."""
         tables = self._owed.of(rows)
         piece = self._model.drawn(rows, tables, sweeps=1, rng=rng, progress=progress)
         self._owed.add(piece)
@@ -172,7 +165,7 @@ class GraphicalSeries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pgm:
+class Pgm(FromTables):
     """Fit a graphical model to noisy tables.
 
     Tables whose junction tree has more than `max_cells` cells are refused; if they were measured
@@ -186,6 +179,7 @@ class Pgm:
     # Of the junction tree's cliques together: a fit in 16 MB and seconds.
     max_cells: ClassVar[int] = 2**21
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
+    model: ClassVar[type[FittedTables]] = GraphicalModel
 
     shrink: bool = True
 
@@ -252,17 +246,6 @@ class Pgm:
         ]
         fitted = _fitted(self._tree(domain, wanted, zeros), wanted, rows, known)
         return GraphicalModel(domain, fitted, rows, zeros)
-
-    def restore(
-        self,
-        domain: Domain,
-        tables: Sequence[Table],
-        *,
-        rows: int,
-        zeros: StructuralZeros,
-        released: Sequence[Released] = (),  # noqa: ARG002
-    ) -> GraphicalModel:
-        return GraphicalModel(domain, tuple(tables), rows, zeros)
 
     def _tree(
         self, domain: Domain, wanted: Sequence[Target], zeros: StructuralZeros

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dp_core.client.released import Released, ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 LANES = 4
@@ -90,9 +91,24 @@ def in_series(model: Model, number: int, pieces: int | None = None) -> Sequence[
     return model.series(number, pieces) if isinstance(model, DrawnInSeries) else (model,) * number
 
 
+def project_smallest(tables: Sequence[Table], clique: Clique) -> NDArray[np.float64]:
+    """Return the sums over a clique of the smallest table that contains it.
+
+    Raises:
+        KeyError: if no table contains it.
+    """
+    holders = [table for table in tables if set(clique) <= set(table.clique)]
+    if not holders:
+        raise KeyError(f"No table holds {list(clique)} together; sample and count instead.")
+    return margin(min(holders, key=lambda holder: holder.values.size), clique)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class FittedTables:
+class FittedTables(ABC):
     """Base class of models made of tables.
+
+    By default a model gives the tables of cliques that some table contains, and may draw a large
+    set in pieces.
 
     Attributes:
         domain: All columns.
@@ -105,6 +121,25 @@ class FittedTables:
     tables: tuple[Table, ...]
     rows: int
     zeros: StructuralZeros
+
+    @classmethod
+    def of_tables(
+        cls, domain: Domain, tables: Sequence[Table], rows: int, zeros: StructuralZeros
+    ) -> Self:
+        """Return the model of fitted tables."""
+        return cls(domain, tuple(tables), rows, zeros)
+
+    @property
+    def streams(self) -> bool:
+        """Whether a large set may be drawn in pieces of `piece_rows`."""
+        return True
+
+    def project(self, clique: Clique) -> NDArray[np.float64]:
+        return project_smallest(self.tables, clique)
+
+    @abstractmethod
+    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
+        """Return `rows` synthetic records; same `rng` state, same records."""
 
 
 TABLES: frozenset[ReleasedKind] = frozenset({"tables"})
@@ -168,6 +203,35 @@ class Reconstructor(Protocol):
             zeros: Impossible cells, the same as for `fit`.
             released: Results that the model was fitted to, for models that need more than `tables`.
         """
+
+
+class FromTables:
+    """Base class of reconstructions whose model is restored from its tables alone.
+
+    By default every domain is accepted.
+
+    Attributes:
+        model: Class of the model.
+    """
+
+    __slots__ = ()
+
+    model: ClassVar[type[FittedTables]]
+
+    def check(self, domain: Domain) -> None:
+        """Accept any domain."""
+
+    def restore(
+        self,
+        domain: Domain,
+        tables: Sequence[Table],
+        *,
+        rows: int,
+        zeros: StructuralZeros,
+        released: Sequence[Released] = (),  # noqa: ARG002
+    ) -> FittedTables:
+        """Return the model; see `Reconstructor`."""
+        return self.model.of_tables(domain, tables, rows, zeros)
 
 
 AnyModel = TypeVar("AnyModel", bound=Model)

@@ -16,6 +16,7 @@ from dp_core.client.released import Records, Released, ReleasedKind, Table
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.reconstruction.estimates.implied_pairs import counted
 from dp_core.methods.reconstruction.reconstructor import FittedTables, MadeAnew, piece_rows
 from dp_core.methods.reconstruction.sampling.repeated_records import equally_often
 from dp_core.schema.structure.structural_zeros import StructuralZeros
@@ -38,7 +39,7 @@ class RecordsModel(FittedTables):
     def build(cls, data: Dataset, rows: int, zeros: StructuralZeros) -> RecordsModel:
         """Return the model of `data`."""
         tables = tuple(
-            Table(data.domain.project((name,)), table(data, (name,)) * (rows / data.rows))
+            Table(data.domain.project((name,)), counted(data, (name,)) * (rows / data.rows))
             for name in data.domain.columns
         )
         return cls(data.domain, tables, rows, zeros, data)
@@ -49,7 +50,7 @@ class RecordsModel(FittedTables):
         return self.data.rows <= piece_rows(self.domain)
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
-        return table(self.data, clique) * (self.rows / self.data.rows)
+        return counted(self.data, clique) * (self.rows / self.data.rows)
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         drawn = self.data.codes[:, equally_often(self.data.rows, rows, rng=rng)]
@@ -90,16 +91,6 @@ def records_of(domain: Domain, released: Sequence[Released]) -> Dataset:
             " use it with a selection that makes some, such as dualquery."
         )
     return Dataset(domain, np.ascontiguousarray(np.concatenate(codes, axis=1)))
-
-
-def table(data: Dataset, clique: Clique) -> NDArray[np.float64]:
-    """Return the number of records in each cell of a clique."""
-    domain = data.domain.project(clique)
-    cells = np.zeros(data.rows, dtype=np.int64)
-    for name, size in zip(clique, domain.sizes, strict=True):
-        cells = cells * size + data.column(name)
-    counts = np.bincount(cells, minlength=domain.size())
-    return counts.reshape(domain.sizes).astype(np.float64)
 
 
 METHOD = RecordsAgain

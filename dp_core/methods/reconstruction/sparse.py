@@ -61,10 +61,6 @@ class SparseModel(FittedTables):
         )
         return cls(domain, tables, rows, zeros, cells, weights)
 
-    @property
-    def streams(self) -> bool:
-        return True
-
     def project(self, clique: Clique) -> NDArray[np.float64]:
         counts = sums(self.domain, self.cells, self.weights, clique)
         return counts * float(self.rows / self.weights.sum())

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.methods.mixture_weights import mixture_beliefs
 from dp_core.methods.replicates.centred_draws import stratified_uniforms, systematic_choices
 from dp_core.methods.replicates.posterior.truncation import Floats, log_exponential_density
 
@@ -150,9 +151,7 @@ def _likely_exceptions(
     """
     log_ratios = log_exponential_density(counts, stddev, exception)
     log_ratios -= log_exponential_density(counts, stddev, usual)
-    ratios = np.exp(np.clip(log_ratios, -50, 50))
-    share, found = _SHARE, ratios
-    for _ in range(_ROUNDS):
-        found = share * ratios / (share * ratios + 1 - share)
-        share = (float(found.sum()) + _SHARE_LEVELS * _SHARE) / (found.size + _SHARE_LEVELS)
-    return found
+    log_likelihood = np.column_stack([np.clip(log_ratios, -50, 50), np.zeros(counts.size)])
+    shares = np.array([_SHARE, 1 - _SHARE])
+    found = mixture_beliefs(log_likelihood, shares, worth=_SHARE_LEVELS, rounds=_ROUNDS - 1)
+    return found[:, 0]

@@ -47,9 +47,7 @@ class Calibrator:
 
     def settle(self) -> float:
         """Rake, and return the largest remaining relative deviation from a stated total."""
-        self._keys = np.array(sorted(self._sums), dtype=np.int64)
-        sums = np.array([self._sums[key] for key in self._keys.tolist()])
-        members, targets = self._members()
+        sums, members, targets = self._cells_and_margins()
         raked = rake(sums, members, targets)
         self._factors = np.divide(raked, sums, out=np.ones_like(sums), where=sums > 0)
         return deviation(raked, members, targets)
@@ -63,9 +61,7 @@ class Calibrator:
 
     def deviation(self) -> float:
         """Return the largest relative deviation from a total before raking."""
-        self._keys = np.array(sorted(self._sums), dtype=np.int64)
-        sums = np.array([self._sums[key] for key in self._keys.tolist()])
-        return deviation(sums, *self._members())
+        return deviation(*self._cells_and_margins())
 
     def _weights(self, records: pa.Table) -> NDArray[np.float64]:
         weights: NDArray[np.float64] = records.column(self._weight).to_numpy()
@@ -74,8 +70,12 @@ class Calibrator:
     def _cells(self, records: pa.Table) -> NDArray[np.int64]:
         return _cells_of(self._columns, records)
 
-    def _members(self) -> tuple[list[NDArray[np.int64]], list[NDArray[np.float64]]]:
-        return _members_of(self._keys, self._columns, self._margins)
+    def _cells_and_margins(
+        self,
+    ) -> tuple[NDArray[np.float64], list[NDArray[np.int64]], list[NDArray[np.float64]]]:
+        self._keys = np.array(sorted(self._sums), dtype=np.int64)
+        sums = np.array([self._sums[key] for key in self._keys.tolist()])
+        return sums, *_members_of(self._keys, self._columns, self._margins)
 
 
 class Raking:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,10 +56,7 @@ class DenseMarg(Selector):
     rule: Literal["balance", "greedy"] = "balance"
     gamma: int = 0
 
-    @property
-    def extensions(self) -> tuple[str, ...]:
-        """Names of the kernel's extensions that it may ask."""
-        return ("indif",)
+    extensions: ClassVar[tuple[str, ...]] = ("indif",)
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
         return pairs_up_to(domain)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -29,16 +29,12 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.selection.candidates.known_rows import (
-    column_weights,
-    number_of_rows,
-    require_rows,
-)
+from dp_core.methods.selection.candidates.known_rows import column_weights, number_of_rows
 from dp_core.methods.selection.selector import Selection, Selector
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
-    from dp_core.kernel.privacy import Neighbours, Stage
+    from dp_core.kernel.privacy import Stage
 
 
 SAMPLES = 25
@@ -67,6 +63,8 @@ class DualQuery(Selector):
 
     chooses: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
+    needs_rows: ClassVar[bool] = True
+    gives: ClassVar[frozenset[ReleasedKind]] = frozenset({"records"})
 
     records: int | None = None
     orders: tuple[int, ...] = (3,)
@@ -76,10 +74,6 @@ class DualQuery(Selector):
             raise ValueError(f"records is at least 2, not {self.records}.")
         if not self.orders or min(self.orders) < 1:
             raise ValueError(f"orders are whole numbers from 1, not {list(self.orders)}.")
-
-    @property
-    def gives(self) -> frozenset[ReleasedKind]:
-        return frozenset({"records"})
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput if every table of these orders is too large to be counted."""
@@ -96,9 +90,6 @@ class DualQuery(Selector):
     def choices(self, domain: Domain) -> int:  # noqa: ARG002
         """Return the number of samples of all rounds but the first; by default of 100 rounds."""
         return ((self.records or 100) - 1) * SAMPLES
-
-    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
-        require_rows(neighbours, measured)
 
     def select(self, inputs: MethodInputs) -> Selection:
         curator, domain = inputs.curator, inputs.domain

@@ -35,21 +35,14 @@ class Fourier(Selector):
     """
 
     rounds: ClassVar[bool] = True
+    adaptive: ClassVar[bool] = False
+    gives: ClassVar[frozenset[ReleasedKind]] = frozenset({"answers"})
 
     order: int = 2
 
     def __post_init__(self) -> None:
         if self.order < 1:
             raise ValueError(f"order is a whole number from 1, not {self.order}.")
-
-    @property
-    def adaptive(self) -> bool:
-        """False: the domain decides the queries."""
-        return False
-
-    @property
-    def gives(self) -> frozenset[ReleasedKind]:
-        return frozenset({"answers"})
 
     def check(self, domain: Domain) -> None:
         check_binary(domain, "select: fourier", "`method: privsyn`, or `method: mwem` with cells")

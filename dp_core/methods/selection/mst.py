@@ -6,7 +6,6 @@ Algorithm 2.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,7 +23,7 @@ from dp_core.methods.selection.candidates.model_errors import (
     distances,
     tables_in_advance,
 )
-from dp_core.methods.selection.candidates.pairs import MOST_CELLS
+from dp_core.methods.selection.candidates.pairs import MOST_CELLS, pairs_up_to
 from dp_core.methods.selection.selector import Selection, Selector
 
 _WITHOUT_COLUMNS = (
@@ -47,18 +46,11 @@ class Mst(Selector):
     chooses: ClassVar[bool] = True
 
     def needs(self, domain: Domain) -> tuple[Clique, ...]:
-        return tables_in_advance(domain, self._pairs(domain))
-
-    def _pairs(self, domain: Domain) -> tuple[Clique, ...]:
-        return tuple(
-            pair
-            for pair in itertools.combinations(domain.columns, 2)
-            if domain.size(pair) <= MOST_CELLS
-        )
+        return tables_in_advance(domain, pairs_up_to(domain, MOST_CELLS))
 
     def largest_choice(self, domain: Domain) -> Fraction:
         """One over the number of edges: all measurements follow the last choice."""
-        return Fraction(1, max(_edges(domain, self._pairs(domain)), 1))
+        return Fraction(1, max(_edges(domain, pairs_up_to(domain, MOST_CELLS)), 1))
 
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:  # noqa: ARG002
         """Raise BadInput if one-way tables are not measured."""
@@ -70,7 +62,7 @@ class Mst(Selector):
         columns = tables_of(inputs.known)
         if not columns:
             raise BadInput(_WITHOUT_COLUMNS)
-        pairs = self._pairs(domain)
+        pairs = pairs_up_to(domain, MOST_CELLS)
         model = RoundModel(domain, inputs.zeros, rows=curator.public_rows(), max_cells=MOST_CELLS)
         model.refit(columns)
         rounds = _edges(domain, pairs)

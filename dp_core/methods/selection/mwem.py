@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -32,17 +32,11 @@ from dp_core.client.released import Released, ReleasedKind
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Kind
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.reconstruction.joint.dense_answers import (
-    MOST_CELLS,
-    check_size,
-    possible_cells,
-    questions,
-)
+from dp_core.methods.reconstruction.joint.dense_answers import check_size, possible_cells, questions
 from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Updating
-from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows
+from dp_core.methods.selection.candidates.known_rows import number_of_rows
 from dp_core.methods.selection.selector import Selection, Selector
 
 _GRID = 1000  # parts of a record in which the table's answers are given
@@ -71,6 +65,7 @@ class Mwem(Selector):
 
     chooses: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
+    needs_rows: ClassVar[bool] = True
 
     updates: Updating = "limit"
     queries: Literal["auto", "cells", "parities"] = "auto"
@@ -91,14 +86,11 @@ class Mwem(Selector):
         return frozenset({"answers", "tables"} if self.histogram else {"answers"})
 
     def check(self, domain: Domain) -> None:
-        check_size(domain, MOST_CELLS, "select: mwem")
+        check_size(domain, "select: mwem")
         if self.queries == "parities":
             check_binary(domain, "queries: parities", "`queries: cells`, or `method: privsyn`")
         of_cells = not self._asks_parities(domain)
         check_number(domain, self.orders, of_cells=of_cells, option="select: mwem")
-
-    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
-        require_rows(neighbours, measured)
 
     def choices(self, domain: Domain) -> int:
         candidates = self._candidates(domain).length

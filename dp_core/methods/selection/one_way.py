@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.selection.budget.workload import shares
@@ -17,9 +18,7 @@ class OneWay(PlannedSelector):
     than 5 % of accuracy.
     """
 
-    @property
-    def informs_all_pairs(self) -> bool:
-        return False
+    informs_all_pairs: ClassVar[bool] = False
 
     def fixed_selection(self, domain: Domain) -> Selection:
         return Selection(

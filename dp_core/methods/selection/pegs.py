@@ -42,17 +42,13 @@ class Pegs(FeatureChoice, Selector):
 
     chooses: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
+    gives: ClassVar[frozenset[ReleasedKind]] = frozenset({"records"})
 
     def __post_init__(self) -> None:
         FeatureChoice.__post_init__(self)
         for name in ("records", "sweeps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is a number from 1, not {getattr(self, name)}.")
-
-    @property
-    def gives(self) -> frozenset[ReleasedKind]:
-        """Records."""
-        return frozenset({"records"})
 
     @property
     def extensions(self) -> tuple[str, ...]:

@@ -27,11 +27,7 @@ from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.kernel.questions.statistic import TableStatistic
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.workload import shares
-from dp_core.methods.selection.candidates.known_rows import (
-    number_of_rows,
-    require_public_rows,
-    require_rows,
-)
+from dp_core.methods.selection.candidates.known_rows import number_of_rows
 from dp_core.methods.selection.selector import Selection, Selector
 
 if TYPE_CHECKING:
@@ -59,6 +55,7 @@ class PrivBayes(Selector):
     """
 
     chooses: ClassVar[bool] = True
+    needs_rows: ClassVar[bool] = True
     # Of a table: more are far from useful in files of fewer than 10^6 records.
     max_cells: ClassVar[int] = 2**16
 
@@ -83,9 +80,12 @@ class PrivBayes(Selector):
         return Fraction(1, max(len(domain) - 1, 1))
 
     def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
-        require_rows(neighbours, measured)
-        if self.score == "mi":
-            require_public_rows(neighbours, "Mutual information")
+        Selector.check_basics(self, neighbours, measured)
+        if self.score == "mi" and neighbours != "replace-one":
+            raise BadInput(
+                "Mutual information has a sensitivity only where the number of rows is public"
+                " (replace-one, and one row per person); otherwise set select.score to r."
+            )
 
     def select(self, inputs: MethodInputs) -> Selection:
         curator, domain = inputs.curator, inputs.domain

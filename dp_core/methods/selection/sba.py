@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
 from dp_core.client.released import ReleasedKind
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.threshold_delta import Threshold, delta_of, threshold_table
-from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows
+from dp_core.methods.selection.candidates.known_rows import number_of_rows
 from dp_core.methods.selection.selector import Selection, Selector
 
 
@@ -31,29 +29,15 @@ class Sba(Selector):
     threshold: Threshold = "least"
 
     rounds: ClassVar[bool] = True
+    needs_rows: ClassVar[bool] = True
     own_delta: ClassVar[bool] = True
-
-    @property
-    def gives(self) -> frozenset[ReleasedKind]:
-        """The frequent cells of one table."""
-        return frozenset({"sparse"})
-
-    @property
-    def extensions(self) -> tuple[str, ...]:
-        """Names of the kernel's extensions that it may ask."""
-        return ("sparse-table",)
-
-    @property
-    def adaptive(self) -> bool:
-        """False: there is only one table."""
-        return False
+    gives: ClassVar[frozenset[ReleasedKind]] = frozenset({"sparse"})
+    extensions: ClassVar[tuple[str, ...]] = ("sparse-table",)
+    adaptive: ClassVar[bool] = False
 
     def tables(self, domain: Domain) -> tuple[int, int]:
         """Return 1, the number of tables, and its number of cells."""
         return 1, domain.size()
-
-    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
-        require_rows(neighbours, measured)
 
     def select(self, inputs: MethodInputs) -> Selection:
         table = threshold_table(

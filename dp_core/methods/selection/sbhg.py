@@ -34,11 +34,8 @@ class Sbhg(FeatureChoice, Selector):
     chooses: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
     own_delta: ClassVar[bool] = True
-
-    @property
-    def gives(self) -> frozenset[ReleasedKind]:
-        """Sparse tables, one for each column; that column is the table's first."""
-        return frozenset({"sparse"})
+    gives: ClassVar[frozenset[ReleasedKind]] = frozenset({"sparse"})
+    """Sparse tables, one for each column; that column is the table's first."""
 
     @property
     def extensions(self) -> tuple[str, ...]:

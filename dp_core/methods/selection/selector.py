@@ -15,6 +15,7 @@ from dp_core.client.released import Released, ReleasedKind, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Neighbours, Relation, Stage
+from dp_core.methods.selection.candidates.known_rows import require_rows
 
 if TYPE_CHECKING:
     from dp_core.kernel.cost.currency import Currency
@@ -188,6 +189,7 @@ class Selector(ABC):
         own_delta: Whether its mechanism has a failure probability of its own (a threshold), for
             which the release reserves its delta.
         measures_trends: Whether it may measure trends of pairs besides tables.
+        needs_rows: Whether the approximate number of rows must be known before it.
     """
 
     __slots__ = ()
@@ -196,6 +198,7 @@ class Selector(ABC):
     rounds: ClassVar[bool] = False
     own_delta: ClassVar[bool] = False
     measures_trends: ClassVar[bool] = False
+    needs_rows: ClassVar[bool] = False
 
     @property
     def workload(self) -> tuple[WantedTable, ...] | None:
@@ -233,15 +236,15 @@ class Selector(ABC):
     def check(self, domain: Domain) -> None:  # noqa: B027
         """Raise BadInput, with the reason and a method that fits, if it cannot take the domain."""
 
-    def check_basics(  # noqa: B027
-        self, neighbours: Neighbours, measured: Collection[Stage]
-    ) -> None:
+    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
         """Raise BadInput if `select` needs more than what is known before it.
 
         Args:
             neighbours: `Relation.of_rows`: under replace-one the number of rows is public.
             measured: Stages before the selection that have a share: `total`, `one_way`.
         """
+        if self.needs_rows:
+            require_rows(neighbours, measured)
 
     def fixed_selection(self, domain: Domain) -> Selection | None:  # noqa: ARG002
         """Return what will be measured if the domain alone decides it, otherwise None."""
@@ -346,16 +349,13 @@ class Selector(ABC):
 class PlannedSelector(Selector):
     """A selector that does not look at the data: the domain alone decides what is measured."""
 
+    adaptive: ClassVar[bool] = False
+
     __slots__ = ()
 
     @abstractmethod
     def fixed_selection(self, domain: Domain) -> Selection:
         """Return what will be measured."""
-
-    @property
-    def adaptive(self) -> bool:
-        """False."""
-        return False
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput if nothing can be planned for the domain."""

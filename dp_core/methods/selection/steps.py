@@ -39,15 +39,11 @@ class Steps(Selector):
     depth: ClassVar[int] = 4
     # Of a nested table: with more, cells of most files hold less than a record.
     max_cells: ClassVar[int] = 20_000
+    extensions: ClassVar[tuple[str, ...]] = ("indif",)
 
     @property
     def adaptive(self) -> bool:
         return not self.order
-
-    @property
-    def extensions(self) -> tuple[str, ...]:
-        """Names of the kernel's extensions that it may ask."""
-        return ("indif",)
 
     def check(self, domain: Domain) -> None:
         """Raise BadInput if `order` names a column that does not exist, or one twice."""

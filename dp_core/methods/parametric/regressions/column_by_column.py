@@ -38,8 +38,6 @@ from dp_core.methods.parametric.regressions.functional_mechanism import (
     NoisyProducts,
     Part,
     Piece,
-    asked_in_all,
-    number_of_features,
     of_ranges,
     part_of,
     pieces,
@@ -104,8 +102,10 @@ class ChainedRegressions(Synthesizer):
 
     def check(self, variables: Variables, neighbours: Neighbours) -> None:  # noqa: ARG002
         order = self.arrange(variables)
-        entries = sum(asked_in_all(order, self.minimiser))
-        width = number_of_features(order)
+        asked = [ask.what for ask in planned_questions(order, self.minimiser)]
+        entries = sum(each.length if isinstance(each, Sum) else 1 for each in asked)
+        # Predictors of the last regression, with the intercept.
+        width = 1 + sum(predictor(variable, None).width for variable in order[:-1])
         if width > MOST_FEATURES:
             raise BadInput(
                 f"The regressions would have {width:,} predictors, more than {MOST_FEATURES}: put"
@@ -193,21 +193,19 @@ class Chain:
         if self._products is not None:
             assert isinstance(asked, ClassGradient | NumberGradient)
             fit = self._of_polynomial(piece.column, asked, answer, mass, self._products)
-            self._predictors_are(asked.features)
         elif isinstance(asked, NumberGradient):
             matrix, mass = asked.features.matrix(self._codes), mass * self._there
             fit = fit_number(matrix, mass, asked, values, noise, prior=NUMBER_PRIOR)
-            self._predictors_are(asked.features)
         elif isinstance(asked, ClassGradient):
             matrix = asked.features.matrix(self._codes)
             fit = fit_classes(matrix, mass, asked, values, noise, prior=prior)
-            self._predictors_are(asked.features)
         else:
             assert isinstance(asked, ClassMinimiser)
             features = asked.features.matrix(self._codes) / ONE
             found = values.reshape(asked.classes - 1, -1) * float(asked.unit)
             fit = ClassFit(found, class_precision(features, mass, found, prior=prior))
-            self._predictors_are(asked.features)
+        # The scales of the question asked, because only these are known on another machine.
+        self._predictors = asked.features.all
         self.fits[piece.column, piece.part] = fit
 
     def first_table(self, counts: NDArray[np.float64], variance: float) -> None:
@@ -233,10 +231,6 @@ class Chain:
             return number_fit(features, mass, asked, found, variance, prior=NUMBER_PRIOR)
         found = products.classes(column, asked, self.minimiser, prior=CLASS_PRIOR)
         return ClassFit(found, class_precision(features, mass, found, prior=CLASS_PRIOR))
-
-    def _predictors_are(self, features: Features) -> None:
-        """Use the scales of the question asked, because only these are known on another machine."""
-        self._predictors = features.all
 
     def close(self, column: int) -> None:
         """Draw a column of the model records, which makes it a predictor of later columns."""

@@ -16,7 +16,7 @@ from model records instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -368,14 +368,3 @@ def predictor(variable: Variable, codes: Codes | None) -> Number | Levels:
 def of_ranges(order: Sequence[Variable]) -> tuple[Number | Levels, ...]:
     """Return the features of columns, scaled by their ranges."""
     return tuple(predictor(variable, None) for variable in order)
-
-
-def asked_in_all(order: Sequence[Variable], minimiser: Minimiser) -> Iterator[int]:
-    """Yield the number of entries of every question."""
-    for ask in planned_questions(order, minimiser):
-        yield ask.what.length if isinstance(ask.what, Sum) else 1
-
-
-def number_of_features(order: Sequence[Variable]) -> int:
-    """Return the number of predictors of the last regression, including the intercept."""
-    return 1 + sum(predictor(variable, None).width for variable in order[:-1])

@@ -151,13 +151,13 @@ class AreaPart:
         """Return the functionals' weights at every level up to theirs, given what is below."""
         found = [weights]
         for depth in range(level, 0, -1):
-            sums = _sums(found[0] * self.own[depth], self.parents[depth - 1])
+            sums = summed(found[0] * self.own[depth], self.parents[depth - 1], axis=-1)
             found.insert(0, sums * self.portions(depth))
         return found
 
     def portions(self, depth: int) -> Floats:
         """Return 1 / (sum of the smaller areas' variances) by larger area; 0 if they are exact."""
-        spread = _sums(self.own[depth], self.parents[depth - 1])
+        spread = summed(self.own[depth], self.parents[depth - 1], axis=-1)
         return np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
 
 
@@ -179,7 +179,7 @@ def least_squares(parents: Sequence[NDArray[np.intp]], told: Sequence[Told]) -> 
     own, below = [np.full(len(whole.sums), 1 / whole.precision)], list[Floats]()
     total = True
     for depth in range(deepest - 1, -1, -1):
-        spread, sums = _sums(own[0], parents[depth]), _added(values[0], parents[depth])
+        spread, sums = (summed(each[0], parents[depth], axis=0) for each in (own, values))
         below.insert(0, sums)
         seen = told[depth]
         if math.isinf(seen.precision):
@@ -211,13 +211,14 @@ def _spread(each: Floats, values: Floats) -> Floats:
     return each.reshape(-1, *itertools.repeat(1, values.ndim - 1))
 
 
-def _sums(weights: Floats, parents: NDArray[np.intp]) -> Floats:
-    """Return the sums over the smaller areas of each larger area, on the last axis."""
-    return np.moveaxis(_added(np.moveaxis(weights, -1, 0), parents), 0, -1)
+def summed(values: Floats, parents: NDArray[np.intp], *, axis: int) -> Floats:
+    """Return the sums over the smaller areas of each larger area.
 
-
-def _added(values: Floats, parents: NDArray[np.intp]) -> Floats:
-    """Return the sums over the smaller areas of each larger area, on the first axis."""
+    Args:
+        values: Table with the smaller areas on an axis.
+        parents: Larger area of each smaller one; each has one.
+        axis: The axis.
+    """
     order = np.argsort(parents, kind="stable")
     starts = np.searchsorted(parents[order], np.arange(int(parents.max()) + 1))
-    return np.asarray(np.add.reduceat(values[order], starts, axis=0))
+    return np.asarray(np.add.reduceat(np.take(values, order, axis=axis), starts, axis=axis))

@@ -11,7 +11,6 @@ are set to zero, and both steps repeat (Qardaji et al. 2014; Zhang et al., PrivS
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from dp_core.client.released import Measurement, Table
 from dp_core.kernel.counting.domain import Clique, Domain
-from dp_core.methods.reconstruction.estimates.raking import margin, others
+from dp_core.methods.reconstruction.estimates.raking import others
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 
@@ -291,16 +290,3 @@ def column_tables(
         values = norm_sub(values, total=float(total), possible=possible)
         found.append(Table(one, values))
     return tuple(found), total
-
-
-def discrepancy(tables: Sequence[Table]) -> float:
-    """Return the largest difference between two tables' sums over shared columns, in records.
-
-    It is 0 for tables that agree exactly.
-    """
-    worst = 0.0
-    for one, other in itertools.combinations(tables, 2):
-        both = tuple(name for name in one.clique if name in other.clique)
-        if both:
-            worst = max(worst, float(np.abs(margin(one, both) - margin(other, both)).max()))
-    return worst if math.isfinite(worst) else math.inf

@@ -298,20 +298,19 @@ def possible_cells(domain: Domain, zeros: StructuralZeros) -> NDArray[np.bool_]:
     return possible
 
 
-def check_size(domain: Domain, most_cells: int, method: str) -> None:
-    """Check that the joint table of a domain is not too large.
+def check_size(domain: Domain, method: str) -> None:
+    """Check that the joint table of a domain has at most `MOST_CELLS` cells.
 
     Args:
         domain: All columns.
-        most_cells: Largest number of cells.
         method: Option of the spec, for the message.
 
     Raises:
         BadInput: if it is larger; the message names the limit and another method.
     """
-    if domain.size() > most_cells:
+    if domain.size() > MOST_CELLS:
         raise BadInput(
             f"The joint table of all columns has {domain.size():.3g} cells, more than the"
-            f" {most_cells:,} that `{method}` holds; use `method: privsyn`, or fewer and coarser"
+            f" {MOST_CELLS:,} that `{method}` holds; use `method: privsyn`, or fewer and coarser"
             " columns."
         )

@@ -1,4 +1,4 @@
-"""A model that is one table of all columns, and the base class of its reconstructions."""
+"""A model that is one table of all columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.client.released import Released, Table
+from dp_core.client.released import Table
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.estimates.raking import margin
@@ -20,10 +20,6 @@ from dp_core.schema.structure.structural_zeros import StructuralZeros
 @dataclass(frozen=True, slots=True, eq=False)
 class DenseModel(FittedTables):
     """A model with a single table, the joint table of all columns; impossible cells are 0."""
-
-    @property
-    def streams(self) -> bool:
-        return True
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
         return margin(self.tables[0], clique)
@@ -51,20 +47,3 @@ def model_of_whole_counts(
     if len(domain) < 2 or len(last.clique) < len(domain) or (last.values % 1).any():
         return None
     return DenseModel(domain, (last,), rows, zeros)
-
-
-class JointTable:
-    """Base class of reconstructions with a `DenseModel`, which is restored from its one table."""
-
-    __slots__ = ()
-
-    def restore(
-        self,
-        domain: Domain,
-        tables: Sequence[Table],
-        *,
-        rows: int,
-        zeros: StructuralZeros,
-        released: Sequence[Released] = (),  # noqa: ARG002
-    ) -> DenseModel:
-        return DenseModel(domain, tuple(tables), rows, zeros)

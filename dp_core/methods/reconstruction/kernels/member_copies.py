@@ -11,7 +11,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from dp_core.methods.reconstruction.kernels.member_moves import _BROKEN, _COUNTED, _rest
+from dp_core.methods.reconstruction.kernels.member_moves import _BROKEN, _COUNTED, _rest, add_member
 
 
 @numba.njit(nogil=True, cache=True)
@@ -40,47 +40,6 @@ def _breaks(households, persons, member, household, start, size, rules, forbidde
                     break
         found += _COUNTED * max(least[rule] - number, number - most[rule], 0)
     return found
-
-
-@numba.njit(nogil=True, cache=True)
-def _add(households, persons, member, household, start, size, own, pairs, gap, worth, sign):  # type: ignore[no-untyped-def]
-    """Add a member to the counts (sign 1) or remove it (-1); return the change of the error."""
-    of_column, base, stride, first, columns, strides = own
-    pair_of, pair_base, pair_other, pair_stride, pair_other_stride, nobody = pairs
-    before = households.shape[0]
-    single = sign / size
-    double = sign / (size * (size - 1)) if size > 1 else sign
-    change = 0.0
-    for column in range(persons.shape[0]):
-        value = persons[column, member]
-        for entry in range(of_column[column], of_column[column + 1]):
-            # A table is listed under each of its person columns; count it under the first.
-            earlier = False
-            for place in range(first[entry], first[entry + 1]):
-                if before <= columns[place] < before + column:
-                    earlier = True
-            if earlier:
-                continue
-            cell = base[entry] + stride[entry] * value
-            cell += _rest(
-                entry, first, columns, strides, households, household, persons, member, before
-            )
-            change += (2.0 * gap[cell] + single) * single * worth[cell]
-            gap[cell] += single
-        for entry in range(pair_of[column], pair_of[column + 1]):
-            begin = pair_base[entry] + pair_stride[entry] * value
-            if size == 1:
-                if nobody[entry] >= 0:
-                    cell = begin + pair_other_stride[entry] * nobody[entry]
-                    change += (2.0 * gap[cell] + double) * double * worth[cell]
-                    gap[cell] += double
-                continue
-            for other in range(start, start + size):
-                if other != member:
-                    cell = begin + pair_other_stride[entry] * persons[pair_other[entry], other]
-                    change += (2.0 * gap[cell] + double) * double * worth[cell]
-                    gap[cell] += double
-    return change
 
 
 @numba.njit(nogil=True, cache=True)
@@ -115,17 +74,21 @@ def copy_members(  # type: ignore[no-untyped-def]
         persons[:, member] = old
         if left > broken:
             continue
-        change = _add(
-            households, persons, member, household, begin, size, own, pairs, gap, worth, -1.0
+        change = add_member(
+            households, persons, member, household, begin, size, own, pairs, False, gap, worth, -1.0
         )
         persons[:, member] = new
-        change += _add(
-            households, persons, member, household, begin, size, own, pairs, gap, worth, 1.0
+        change += add_member(
+            households, persons, member, household, begin, size, own, pairs, False, gap, worth, 1.0
         )
         if left < broken or change < -1e-9:
             gained -= change
             continue
-        _add(households, persons, member, household, begin, size, own, pairs, gap, worth, -1.0)
+        add_member(
+            households, persons, member, household, begin, size, own, pairs, False, gap, worth, -1.0
+        )
         persons[:, member] = old
-        _add(households, persons, member, household, begin, size, own, pairs, gap, worth, 1.0)
+        add_member(
+            households, persons, member, household, begin, size, own, pairs, False, gap, worth, 1.0
+        )
     return gained

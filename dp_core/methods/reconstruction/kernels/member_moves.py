@@ -32,6 +32,53 @@ def _rest(entry, first, columns, strides, households, household, persons, member
 
 
 @numba.njit(nogil=True, cache=True)
+def add_member(  # type: ignore[no-untyped-def]
+    households, persons, member, household, start, size, own, pairs, once, gap, worth, sign
+):
+    """Add a member to the counts (sign 1) or remove it (-1); return the change of the error.
+
+    With `once` the pairs in which it is the other member are left out: they are those of others.
+    """
+    of_column, base, stride, first, columns, strides = own
+    pair_of, pair_base, pair_other, pair_stride, pair_other_stride, nobody = pairs
+    before = households.shape[0]
+    single = sign / size
+    double = sign / (size * (size - 1)) if size > 1 else sign
+    change = 0.0
+    for column in range(persons.shape[0]):
+        value = persons[column, member]
+        for entry in range(of_column[column], of_column[column + 1]):
+            # A table is listed under each of its person columns; count it under the first.
+            earlier = False
+            for place in range(first[entry], first[entry + 1]):
+                if before <= columns[place] < before + column:
+                    earlier = True
+            if earlier:
+                continue
+            cell = base[entry] + stride[entry] * value
+            cell += _rest(
+                entry, first, columns, strides, households, household, persons, member, before
+            )
+            change += (2.0 * gap[cell] + single) * single * worth[cell]
+            gap[cell] += single
+        for entry in range(pair_of[column], pair_of[column + 1]):
+            if nobody[entry] < 0 and (once or size == 1):
+                continue
+            begin = pair_base[entry] + pair_stride[entry] * value
+            if size == 1:
+                cell = begin + pair_other_stride[entry] * nobody[entry]
+                change += (2.0 * gap[cell] + double) * double * worth[cell]
+                gap[cell] += double
+                continue
+            for other in range(start, start + size):
+                if other != member:
+                    cell = begin + pair_other_stride[entry] * persons[pair_other[entry], other]
+                    change += (2.0 * gap[cell] + double) * double * worth[cell]
+                    gap[cell] += double
+    return change
+
+
+@numba.njit(nogil=True, cache=True)
 def add_members(  # type: ignore[no-untyped-def]
     households, persons, household_of, start, sizes, own, pairs, gap
 ):
@@ -47,37 +94,13 @@ def add_members(  # type: ignore[no-untyped-def]
         pairs: Fields of `ListedPairs`: tables of two members.
         gap: Counts of all cells; changed.
     """
-    of_column, base, stride, first, columns, strides = own
-    pair_of, pair_base, pair_other, pair_stride, pair_other_stride, nobody = pairs
-    before = households.shape[0]
     for member in range(persons.shape[1]):
-        household = household_of[member]
-        size = sizes[household]
-        for column in range(persons.shape[0]):
-            value = persons[column, member]
-            for entry in range(of_column[column], of_column[column + 1]):
-                # A table is listed under each of its person columns; count it under the first.
-                earlier = False
-                for place in range(first[entry], first[entry + 1]):
-                    if before <= columns[place] < before + column:
-                        earlier = True
-                if not earlier:
-                    rest = _rest(
-                        entry, first, columns, strides,
-                        households, household, persons, member, before,
-                    )  # fmt: skip
-                    gap[base[entry] + rest + stride[entry] * value] += 1.0 / size
-            for entry in range(pair_of[column], pair_of[column + 1]):
-                if nobody[entry] < 0:
-                    continue
-                cell = pair_base[entry] + pair_stride[entry] * value
-                if size == 1:
-                    gap[cell + pair_other_stride[entry] * nobody[entry]] += 1.0
-                    continue
-                for other in range(start[household], start[household] + size):
-                    if other != member:
-                        code = persons[pair_other[entry], other]
-                        gap[cell + pair_other_stride[entry] * code] += 1.0 / (size * (size - 1))
+        home = household_of[member]
+        # The change of the error is not used, so neither is the worth of a cell.
+        add_member(
+            households, persons, member, home, start[home], sizes[home], own, pairs, True, gap,
+            gap, 1.0,
+        )  # fmt: skip
 
 
 @numba.njit(nogil=True, cache=True)

@@ -334,14 +334,10 @@ def _visit(  # type: ignore[no-untyped-def]
                     codes[column, row] = codes[column, copied]
             else:
                 rest = cell
-                if reverse:
-                    for k in range(width - 1, -1, -1):
-                        codes[axes[k], row] = rest // stride[k]
-                        rest %= stride[k]
-                else:
-                    for k in range(width):
-                        codes[axes[k], row] = rest // stride[k]
-                        rest %= stride[k]
+                for turn in range(width):
+                    k = width - 1 - turn if reverse else turn
+                    codes[axes[k], row] = rest // stride[k]
+                    rest %= stride[k]
     return error
 
 

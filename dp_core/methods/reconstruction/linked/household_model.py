@@ -16,7 +16,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.counting.linked_columns import MEMBERS, OTHER, LinkedColumns
 from dp_core.methods import registry
-from dp_core.methods.reconstruction.estimates.raking import margin, rake
+from dp_core.methods.reconstruction.estimates.raking import rake
 from dp_core.methods.reconstruction.linked.counted_members import CountedMembers, with_counts
 from dp_core.methods.reconstruction.linked.member_targets import (
     Listed,
@@ -25,7 +25,11 @@ from dp_core.methods.reconstruction.linked.member_targets import (
     ruled_members,
 )
 from dp_core.methods.reconstruction.reconstructor import FittedTables, Reconstructor
-from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
+from dp_core.methods.reconstruction.sampling.drawing_progress import (
+    Progress,
+    ReportingSampler,
+    step_of,
+)
 from dp_core.schema.linked.possible_members import households_with, with_donors
 from dp_core.schema.structure.households_with_members import codes_with_members, domain_with_members
 from dp_core.schema.structure.member_rules import MemberRule, broken_households
@@ -49,7 +53,7 @@ _HOUSEHOLDS = 0.2  # part of the drawing after the households are drawn, for the
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HouseholdModel(FittedTables):
+class HouseholdModel(ReportingSampler, FittedTables):
     """Consistent tables of pair rows; the households and persons that are drawn match them.
 
     `rows` is the estimated number of households.
@@ -65,25 +69,10 @@ class HouseholdModel(FittedTables):
         """Whether a large set may be drawn in pieces; households are drawn all at once."""
         return False
 
-    def project(self, clique: Clique) -> NDArray[np.float64]:
-        """Return the fitted table of a clique that some table contains.
-
-        Raises:
-            KeyError: if no table contains it.
-        """
-        holders = [table for table in self.tables if set(clique) <= set(table.clique)]
-        if not holders:
-            raise KeyError(f"No table holds {list(clique)} together.")
-        return margin(min(holders, key=lambda holder: holder.values.size), clique)
-
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        """Return the pair rows of `rows` synthetic households, household by household."""
-        return self.sample_reporting(rows, rng=rng, progress=silent)
-
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
-        """Return the pair rows of `rows` synthetic households, and report the progress.
+        """Return the pair rows of `rows` synthetic households, household by household.
 
         If a household can have no members that obey the rules, or none are found, another household
         with its members replaces it. Households that are drawn without members stay without.
@@ -230,6 +219,8 @@ class HouseholdModel(FittedTables):
             members: Number of members of each person's household.
             rng: Generator for post-processing.
         """
+        from dp_core.methods.reconstruction.kernels.record_moves import whole
+
         size = self.domain.project((name,)).sizes[0]
         try:
             given = self.project((MEMBERS, name))
@@ -238,11 +229,8 @@ class HouseholdModel(FittedTables):
         found = np.empty(members.size, dtype=np.int64)
         for number in np.unique(members):
             mine = np.flatnonzero(members == number)
-            shares = np.maximum(given[number - 1], 0.0)
-            shares = shares / shares.sum() if shares.sum() > 0 else np.full(size, 1 / size)
-            edges = np.floor(np.cumsum(shares) * mine.size + rng.random()).astype(np.int64)
-            values = np.searchsorted(edges, np.arange(mine.size), side="right")
-            found[rng.permutation(mine)] = np.minimum(values, size - 1)
+            counts = whole(np.maximum(given[number - 1], 0.0), mine.size, rng=rng)
+            found[rng.permutation(mine)] = np.repeat(np.arange(size), counts)
         return found
 
 

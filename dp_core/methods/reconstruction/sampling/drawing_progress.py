@@ -5,13 +5,15 @@ A listener never changes what is drawn. It is called by the thread that draws.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
 
 import numpy as np
 
 from dp_core.kernel.counting.dataset import Dataset
+from dp_core.methods.reconstruction.reconstructor import Sampler
 
 Progress: TypeAlias = Callable[[float], None]
 """Called with the part of some work that is done, 0 to 1; it never decreases."""
@@ -37,17 +39,16 @@ def step_of(progress: Progress, start: float, end: float) -> Progress:
     return lambda done: progress(start + (end - start) * done)
 
 
-class Drawing(Protocol):
-    """Draws records, as `dp_core.methods.reconstruction.reconstructor.Sampler`."""
+class ReportingSampler(ABC):
+    """Base class of samplers that report their progress."""
+
+    __slots__ = ()
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        """Return `rows` synthetic records."""
+        """Return `rows` synthetic records; same `rng` state, same records."""
+        return self.sample_reporting(rows, rng=rng, progress=silent)
 
-
-@runtime_checkable
-class ReportingSampler(Protocol):
-    """A sampler that reports its progress."""
-
+    @abstractmethod
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
@@ -63,7 +64,7 @@ class WithListener:
         progress: The listener.
     """
 
-    sampler: Drawing
+    sampler: Sampler
     progress: Progress
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:

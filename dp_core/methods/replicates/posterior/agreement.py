@@ -7,12 +7,11 @@ restored to its value before truncation. Columns keep the sums that were measure
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
-from dp_core.methods.replicates.dual_newton import with_sums
 from dp_core.methods.replicates.posterior.truncation import Floats
 
 KeptSum: TypeAlias = tuple[Floats, float]
@@ -24,6 +23,9 @@ _LEAST_VARIANCE = 1e-6  # records squared
 _ROUNDS = 8  # of least squares and of setting negative cells to zero
 _RAKING_ROUNDS = 20  # of the proportional steps that remove the remaining difference
 _CLOSE = 1e-3  # accepted difference from a margin, records
+_NEWTON_ROUNDS = 60  # four to fifteen are usual
+_SUFFICIENT = 1e-4  # part of the predicted descent that a step must achieve (Armijo)
+_SMALLEST = 1e-8  # step length below which rounding errors dominate
 _CLEAR = 8.0
 """Smallest number of records in the levels at an end of a column whose values count as they are, in
 standard deviations of its noise."""
@@ -132,7 +134,62 @@ def _nearest(values: Floats, variances: Floats, wanted: Sequence[KeptSum]) -> Fl
     slack = _SLACK * (equations**2 @ spread)
     scale = max(1.0, float(np.abs(sums).max(initial=0.0)))
     found = values.copy()
-    found[free] = with_sums(equations, sums, slack, primal, tolerance=1e-7 * scale)
+    found[free] = _with_sums(equations, sums, slack, primal, tolerance=1e-7 * scale)
+    return found
+
+
+def _with_sums(
+    equations: Floats,
+    sums: Floats,
+    slack: Floats,
+    primal: Callable[[Floats], tuple[Floats, float, Floats]],
+    *,
+    tolerance: float,
+) -> Floats:
+    """Return the nearest numbers to start values that (nearly) have given sums.
+
+    Newton's method on the dual problem, which is convex, has one unknown per sum and a known second
+    derivative. Without slack, sums that contradict each other or cannot be met would make the
+    unknowns diverge.
+
+    Args:
+        equations: Coefficients of the sums, shape (equations, numbers); rows of zeros are ignored.
+        sums: Required values, shape (equations,).
+        slack: Slack of each sum, positive, in squared units of the sums, shape (equations,). A
+            larger slack makes missing the sum cheaper.
+        primal: Function of `equations' u`, shape (numbers,), that returns the numbers for this
+            dual point, their term of the dual, and the derivative of each number.
+        tolerance: Largest error of a sum, with equations scaled to length 1.
+
+    Returns:
+        The numbers, shape (numbers,).
+    """
+    length = np.sqrt(np.einsum("ij,ij->i", equations, equations))
+    kept = length > 0
+    a, b = equations[kept] / length[kept, None], sums[kept] / length[kept]
+    ease = slack[kept] / length[kept] ** 2
+    u = np.zeros(b.size)
+
+    def value(u: Floats) -> tuple[float, Floats, Floats]:
+        found, height, growth = primal(u @ a)
+        return height - float(b @ u) + 0.5 * float(ease @ u**2), found, growth
+
+    height, found, growth = value(u)
+    for _ in range(_NEWTON_ROUNDS):
+        slope = a @ found - b + ease * u
+        if float(np.abs(slope).max(initial=0.0)) < tolerance:
+            break
+        curve = (a * growth) @ a.T
+        # Twice the slack makes steps shorter if equations are redundant.
+        curve[np.diag_indices_from(curve)] += 2 * ease
+        step = -np.linalg.solve(curve, slope)
+        size, gain = 1.0, float(slope @ step)
+        while True:
+            lower, *rest = value(u + size * step)
+            if lower <= height + _SUFFICIENT * size * gain or size < _SMALLEST:
+                break
+            size /= 2
+        u, height, (found, growth) = u + size * step, lower, rest
     return found
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Domain
+from dp_core.methods.mixture_weights import mixture_beliefs
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.methods.replicates.centred_draws import centred_normals, stratified_uniforms
@@ -118,13 +119,8 @@ def _learned_prior(counts: Floats, stddev: float) -> tuple[Floats, Floats]:
     least = max(_LEAST * stddev, 1e-6)
     means = np.geomspace(least, max(float(counts.max(initial=0.0)), 4 * stddev, 2 * least), _PARTS)
     densities = log_exponential_density(counts[:, None], np.array(stddev), means)
-    likely = np.exp(densities - densities.max(axis=1, keepdims=True))
-    weights, found = np.full(_PARTS, 1 / _PARTS), likely
-    for _ in range(_ROUNDS):
-        found = weights * likely
-        found /= found.sum(axis=1, keepdims=True)
-        weights = (found.sum(axis=0) + 1 / _PARTS) / (counts.size + 1)
-    return means, found
+    even = np.full(_PARTS, 1 / _PARTS)
+    return means, mixture_beliefs(densities, even, worth=1.0, rounds=_ROUNDS - 1)
 
 
 def _whole(cells: Floats, rng: np.random.Generator) -> Floats:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.reconstruction.estimates.area_parts import summed
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from dp_core.methods.replicates.centred_draws import centred_normals
@@ -181,7 +182,7 @@ def _with_sums(
             seen = below(lower)
             if seen is not None:
                 parents = nested.map(name, lower)
-                table = part(summed(seen[0], parents, size, axis=axis))
+                table = part(summed(seen[0], parents, axis=axis))
                 shape = [size if at == axis else 1 for at in range(table.ndim)]
                 parts = np.bincount(parents, minlength=size).reshape(shape)
                 told.append((table, np.asarray(seen[1] * parts, dtype=np.float64)))
@@ -191,21 +192,6 @@ def _with_sums(
     whole = np.asarray(sum(weights))
     mean = sum(weight * table for weight, (table, _) in zip(weights, told, strict=True))
     return np.asarray(mean) / whole, 1 / whole
-
-
-def summed(table: Floats, parents: NDArray[np.intp], size: int, *, axis: int) -> Floats:
-    """Return the sums over the smaller areas of each larger area.
-
-    Args:
-        table: Table with the smaller areas on an axis.
-        parents: Larger area of each smaller one.
-        size: Number of larger areas.
-        axis: The axis.
-    """
-    moved = np.moveaxis(table, axis, 0)
-    found = np.zeros((size, *moved.shape[1:]))
-    np.add.at(found, parents, moved)
-    return np.moveaxis(found, 0, axis)
 
 
 def draw_areas(

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.extensions.indif import RScore
 from dp_core.kernel.extensions.mutual_information import MutualInformation
-from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.kernel.questions.statistic import TableStatistic
 from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.selection.candidates.known_rows import number_of_rows, require_rows
+from dp_core.methods.selection.candidates.known_rows import number_of_rows
 
 if TYPE_CHECKING:
     from dp_core.client.curator import Curator
@@ -39,6 +38,8 @@ class FeatureChoice:
 
     features: int = 1
     given: tuple[tuple[str, ...], ...] = ()
+
+    needs_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.features < 1:
@@ -62,10 +63,6 @@ class FeatureChoice:
     def choices(self, domain: Domain) -> int:
         """Return one choice for each column, or 0 if all are given."""
         return len(domain) if self.adaptive else 0
-
-    def check_basics(self, neighbours: Neighbours, measured: Collection[Stage]) -> None:
-        """Raise BadInput if the number of rows will not be known."""
-        require_rows(neighbours, measured)
 
     def most_cells(self, domain: Domain) -> int:
         """Return the largest possible number of cells of a column's table with its features."""

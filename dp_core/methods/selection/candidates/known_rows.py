@@ -25,15 +25,6 @@ def require_rows(neighbours: Neighbours, measured: Collection[Stage]) -> None:
         raise BadInput(_ROWS_UNKNOWN)
 
 
-def require_public_rows(neighbours: Neighbours, what: str) -> None:
-    """Raise BadInput if a score needs the exact number of rows and it is not public."""
-    if neighbours != "replace-one":
-        raise BadInput(
-            f"{what} has a sensitivity only where the number of rows is public (replace-one, and"
-            " one row per person); otherwise set select.score to r."
-        )
-
-
 def number_of_rows(inputs: MethodInputs) -> float:
     """Return the public number of rows, or its estimate by the tables `known`; at least 1.
 

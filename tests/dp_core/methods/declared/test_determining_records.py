@@ -8,10 +8,9 @@ import pytest
 from dp_core.client.released import Totals
 from dp_core.inference.formulas.declared_analysis import declared_analysis
 from dp_core.kernel.questions.regressions.shortened import LONGEST, Scores, SecondMoments
-from dp_core.methods.declared.declared_answers import declared_fits
+from dp_core.methods.declared.declared_answers import declared_fits, determining_records
 from dp_core.methods.declared.declared_moments import Moments, features_of
 from dp_core.methods.declared.declared_regression import DeclaredRegression
-from dp_core.methods.declared.determining_records import determining_records
 from dp_core.methods.declared.whitening import whole
 from dp_core.schema.grid import with_values
 from dp_core.schema.reading.schema_file import parse_schema

@@ -13,7 +13,6 @@ from dp_core.methods.reconstruction.estimates.consistency import (
     agree,
     column_tables,
     consistent,
-    discrepancy,
     estimate_total,
     estimates,
     norm_sub,
@@ -21,7 +20,7 @@ from dp_core.methods.reconstruction.estimates.consistency import (
     shared,
 )
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
-from tests.measured import NONE, noisy_table
+from tests.measured import NONE, discrepancy, noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
 

@@ -10,9 +10,9 @@ import pytest
 from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.methods.reconstruction.gibbs import Gibbs
+from dp_core.methods.reconstruction import gibbs
+from dp_core.methods.reconstruction.gibbs import Cells, Gibbs, start_states
 from dp_core.methods.reconstruction.kernels.kept_conditional import DENSE_KEYS, KeptConditional
-from dp_core.methods.reconstruction.sampling.start_states import Cells, start_states
 from tests.dp_core.methods.reconstruction.thresholded import (
     DOMAIN,
     NONE,
@@ -140,9 +140,7 @@ def test_start_states_are_the_join_of_all_tables():
 
 def test_the_join_ends_whatever_the_tables_hold(monkeypatch):
     """Sixteen columns that nothing ties together have 3^16 records; few are looked at."""
-    from dp_core.methods.reconstruction.sampling import start_states as module
-
-    monkeypatch.setattr(module, "MOST_STATES", 50)
+    monkeypatch.setattr(gibbs, "MOST_STATES", 50)
     tables = [
         Cells((str(axis),), (axis,), np.arange(3, dtype=np.uint16)[:, None], np.array([5, 6, 7]))
         for axis in range(16)

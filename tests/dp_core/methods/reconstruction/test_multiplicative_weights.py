@@ -8,8 +8,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.lab.measures.table_errors import relative_entropy
-from dp_core.methods.reconstruction.joint.weight_updates import Updates
-from dp_core.methods.reconstruction.joint.weighting import FittedJoint
+from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Updates
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.mwem import cells, parities
 from tests.exact_tables import query_counts

@@ -13,13 +13,13 @@ from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.linked_columns import MEMBERS, LinkedColumns
+from dp_core.methods.reconstruction.joint.joint_model import DenseModel
 from dp_core.methods.reconstruction.nested_model import (
     NestedModel,
     drawn_column,
     inner_model,
     without_others,
 )
-from dp_core.methods.reconstruction.reconstructor import FittedTables
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.tables.cliques import cliques_of, levels_within
 from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
@@ -199,7 +199,7 @@ def test_records_are_drawn_with_the_smallest_areas_that_have_all_tables():
 def test_the_inner_model_has_one_of_the_levels():
     zeros = StructuralZeros((rule((0,), (0,)), Rule(("sex", "age"), ((0,), (0,)), "other")))
     every = (*ONES, *(table(pair) for pair in cliques_of(DOMAIN, 2)))
-    fitted = FittedTables(DOMAIN, every, 100, zeros)
+    fitted = DenseModel(DOMAIN, every, 100, zeros)
     inner = inner_model(fitted, "county")
     assert inner.domain.columns == ("sex", "county", "age")
     assert inner.domain.nested is None

@@ -9,12 +9,11 @@ from dp_core.client.interactions import steps_of_a_record
 from dp_core.client.released import Totals
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
-from dp_core.methods.reconstruction.estimates.consistency import discrepancy
 from dp_core.methods.replicates.posterior import larger_draws
 from dp_core.methods.replicates.posterior.posterior_tables import measured_tables
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.exact_tables import summed
-from tests.measured import NONE, noisy_sums, noisy_table
+from tests.measured import NONE, discrepancy, noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c", "d"), (6, 8, 5, 3))
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.domain import Domain
+from dp_core.methods.reconstruction.estimates.area_parts import summed
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
 from dp_core.methods.replicates.posterior.nested_draws import (
@@ -16,7 +17,6 @@ from dp_core.methods.replicates.posterior.nested_draws import (
     expected_within,
     in_order,
     observed_pair,
-    summed,
     with_pairs_above,
 )
 from dp_core.methods.replicates.posterior.pair_prior import Column, of_coordinates
@@ -90,9 +90,7 @@ def assert_levels_agree(tables, tolerance):
             above = larger_of(clique, upper, lower)
             if lower not in clique or above not in tables:
                 continue
-            sums = summed(
-                values, NESTED.map(upper, lower), DOMAIN.size((upper,)), axis=clique.index(lower)
-            )
+            sums = summed(values, NESTED.map(upper, lower), axis=clique.index(lower))
             if above != tuple(upper if name == lower else name for name in clique):
                 sums = sums.T
             assert sums == pytest.approx(tables[above], abs=tolerance)
