@@ -17,7 +17,8 @@ from typing import Any
 from dp_core import errors
 from dp_core.analysis.notebook.open_bundle import OpenBundle, read_bundle
 from dp_core.errors import ReleaseError, StageFailed
-from dp_core.text.pages.page import Page, Printed, Sentence
+from dp_core.text.pages.page import Page, Sentence
+from dp_core.text.pages.printed import Printed
 from dp_core.text.pages.python_words import in_python
 from flows.processes.child_process import stop
 from tasks.support.process_environment import environment

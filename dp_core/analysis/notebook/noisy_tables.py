@@ -21,7 +21,8 @@ from dp_core.kernel.questions.counting_queries import Cells
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.metrics.noise_size import half_width_in_units
 from dp_core.tables.cliques import shares_of
-from dp_core.text.pages.page import Listing, Page, Printed, Sentence, numbers, texts
+from dp_core.text.pages.page import Listing, Page, Sentence, numbers, texts
+from dp_core.text.pages.printed import Printed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -27,7 +27,8 @@ from dp_core.bundle.verification.verify import Verification, verify
 from dp_core.schema.definition import Schema
 from dp_core.text.documents.typed_text import plain_text
 from dp_core.text.pages.number_texts import plural
-from dp_core.text.pages.page import Fact, Page, Printed, Sentence
+from dp_core.text.pages.page import Fact, Page, Sentence
+from dp_core.text.pages.printed import Printed
 from dp_core.text.pages.python_words import speaks_python
 
 

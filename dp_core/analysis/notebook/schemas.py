@@ -15,7 +15,8 @@ from dp_core.schema.definition import Column, Schema
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
 from dp_core.text.documents.strict_yaml import Document, parse
 from dp_core.text.pages.number_texts import plural
-from dp_core.text.pages.page import Fact, Listing, Page, Printed, Sentence, Verbatim, numbers, texts
+from dp_core.text.pages.page import Fact, Listing, Page, Sentence, Verbatim, numbers, texts
+from dp_core.text.pages.printed import Printed
 
 if TYPE_CHECKING:
     import pandas as pd

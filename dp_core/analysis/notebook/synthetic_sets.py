@@ -11,7 +11,8 @@ from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.schema.definition import Schema
 from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART
-from dp_core.text.pages.page import Fact, Page, Printed, Sentence
+from dp_core.text.pages.page import Fact, Page, Sentence
+from dp_core.text.pages.printed import Printed
 
 if TYPE_CHECKING:
     import pandas as pd

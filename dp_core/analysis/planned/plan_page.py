@@ -18,12 +18,12 @@ from dp_core.text.pages.page import (
     Fact,
     Listing,
     Page,
-    Printed,
     Sentence,
     Title,
     numbers,
     texts,
 )
+from dp_core.text.pages.printed import Printed
 
 if TYPE_CHECKING:
     import pandas as pd

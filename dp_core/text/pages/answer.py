@@ -9,7 +9,8 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
-from dp_core.text.pages.page import Page, Printed
+from dp_core.text.pages.page import Page
+from dp_core.text.pages.printed import Printed
 
 INLINE = {"inline": True}
 """Metadata of a field whose own fields take its place in the JSON object."""

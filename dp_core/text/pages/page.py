@@ -1,11 +1,7 @@
-"""A page for a person: the blocks of an answer, before they become text or HTML.
-
-What prints itself in Python is shown as text where it is printed, and as HTML in a notebook.
-"""
+"""A page for a person: the blocks of an answer, before they become text or HTML."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -158,26 +154,3 @@ Page: TypeAlias = tuple[Block, ...]
 
 MOST_IN_NOTEBOOK = 60
 """Most rows of a table in a notebook, where `frame` has all."""
-
-
-class Printed(ABC):
-    """Base of what the library returns to a person; a dataclass among them has `repr=False`."""
-
-    @abstractmethod
-    def page(self) -> Page:
-        """Return what a person is shown, warnings included."""
-
-    def __str__(self) -> str:
-        from dp_core.text.pages.page_text import page_text
-        from dp_core.text.pages.python_words import page_in_python
-
-        return page_text(page_in_python(self.page()))
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        from dp_core.text.pages.page_html import page_html
-        from dp_core.text.pages.python_words import page_in_python
-
-        return page_html(page_in_python(self.page()))
