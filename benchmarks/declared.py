@@ -39,8 +39,8 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import Outcome, carry_out, sample
 from dp_core.plan.reading.spec_file import load_spec
-from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Schema
+from dp_core.schema.rules.possible_codes import decode
 
 Floats = NDArray[np.float64]
 POPULATION = 1_000_000

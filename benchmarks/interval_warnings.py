@@ -61,8 +61,8 @@ from dp_core.inference.formulas.formula import read_formula
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
+from dp_core.schema.rules.possible_codes import decode
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 POPULATION = 200_000

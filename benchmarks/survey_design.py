@@ -51,9 +51,9 @@ from dp_core.inference.intervals import interval
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out, sample
-from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.schema.rules.possible_codes import decode
 
 Floats = NDArray[np.float64]
 STRATA = 10

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dp_core.confidential.between_columns import RuleCheck
 from dp_core.confidential.encoding import rule_rows
 from dp_core.kernel.coding.encoder import RuleEncoder
-from dp_core.schema.rules.column_rules import rows_that_break
+from dp_core.schema.rules.column_rules import any_holds
 from dp_core.schema.rules.file_rules import Rules, file_rules
 
 
@@ -27,7 +27,7 @@ def broken_rules(schema: Rules, records: pa.RecordBatch) -> Mapping[str, NDArray
     rows = rule_rows(rules, codes, RuleCheck(rules).units(records))
     found = {}
     for rule in rules.between:
-        broken = rows_that_break(rule, rows)
+        broken = any_holds(rule.clauses, rows)
         for name in rule.columns:
             if (bad := encoded[name].bad) is not None:
                 broken = broken & ~bad

@@ -310,9 +310,6 @@ class MemoryBook:
             self._promises[entry.position] = promise_of(entry.position, receipt)
             self._by_account.setdefault(receipt.account, []).append(entry.position)
             self._used[receipt.release] = True
-        self._add_to_release(entry)
-
-    def _add_to_release(self, entry: Entry) -> None:
         place = entry.reservation
         if entry.key is not None:
             self._keys.add(entry.key)

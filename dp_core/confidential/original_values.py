@@ -1,6 +1,6 @@
 """The confidential file's values in the labels and units of the synthetic sets. Confidential side.
 
-The table has the columns and types that `dp_core.schema.decoding.decode` gives a synthetic set, so
+The table has the columns and types of a synthetic set (`dp_core.schema.decoding.draw_values`), so
 the same analysis runs on both. Its numbers are the file's own, not drawn from a bin.
 """
 
@@ -17,15 +17,14 @@ from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.confidential.person_rows import Persons, hashes, kept_rows, orders
 from dp_core.confidential.source import Source
 from dp_core.kernel.coding.raw_values import Array, Values
-from dp_core.kernel.counting.dataset import Dataset
-from dp_core.schema.decoding import decode, labels
+from dp_core.schema.decoding import assemble_columns, draw_values, labels
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, value_sources
 from dp_core.schema.rules.file_rules import file_rules
 
 
 def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> pa.Table:
-    """Return columns of a validated file, with the types that `decode` gives. CONFIDENTIAL.
+    """Return columns of a validated file, with the types of a synthetic set. CONFIDENTIAL.
 
     Values out of range, missing values and impossible rows are settled as the schema says,
     dependent columns are derived, and each person has the rows that a release uses. The columns are
@@ -87,8 +86,10 @@ def original_values(source: Source, schema: Schema, columns: Sequence[str]) -> p
             ]
             order.append(orders(persons[-1], stored))
     if not pieces:
-        empty = Dataset(schema.domain, np.zeros((len(schema.columns), 0), schema.domain.code_type))
-        return decode(schema, empty, rng=np.random.default_rng(0)).select(list(columns))
+        rng, nothing = np.random.default_rng(0), np.zeros(0, schema.domain.code_type)
+        codes_of_none = dict.fromkeys(schema.domain.columns, nothing)
+        empty = {one.name: draw_values(one, nothing, rng=rng) for one in schema.columns}
+        return assemble_columns(schema, codes_of_none, empty).select(list(columns))
     table = pa.concat_tables(pieces)
     if unit.column is None:
         return table

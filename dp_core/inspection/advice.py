@@ -60,7 +60,8 @@ class Advice:
     def _helps(self, keys: Keys) -> bool:
         if self.column.role and keys.get("missing") == "level":
             return False  # a weight, a stratum or a cluster cannot be missing
-        changed = with_keys(self.column, keys)
+        new = {key: value for key, value in keys.items() if key in _POLICIES}
+        changed = replace(self.column, **new, kind=keys.get("type", self.column.kind))
         if changed.out_of_range == "missing" and changed.missing != "level":
             return False
         before, after = (Encoder(one).encode(self._values) for one in (self.column, changed))
@@ -68,12 +69,6 @@ class Advice:
         return refused[1] < refused[0] or (
             refused[1] == refused[0] and before.problems != after.problems
         )
-
-
-def with_keys(column: Column, keys: Keys) -> Column:
-    """Return the column with new policies, a new format or another type."""
-    new = {key: value for key, value in keys.items() if key in _POLICIES}
-    return replace(column, **new, kind=keys.get("type", column.kind))
 
 
 def definition_of(document: Mapping[str, Any], column: str) -> Keys:

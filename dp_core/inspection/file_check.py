@@ -14,19 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dp_core.confidential.encoding import Encoder
-from dp_core.confidential.sources.frame_source import frame_table
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.inspection.advice import definition_of
 from dp_core.inspection.column_tally import Tally
 from dp_core.inspection.findings import FileCheck, Finding, joined_findings
-from dp_core.inspection.given_data import Data, FrameData
+from dp_core.inspection.given_data import Data
 from dp_core.inspection.header_check import readable_or_refused
 from dp_core.inspection.hints import hints
 from dp_core.inspection.repeated_headers import RepeatedHeaders
@@ -37,29 +35,10 @@ from dp_core.kernel.coding.encoder import Encoded
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.panel.panel_waves import ABSENT, TAKES_PART
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _ORDER = ("refusal", "settled", "hint")
 
 More = Callable[[Iterable[Iterable[pa.RecordBatch]]], Iterable[Finding]]
 """Returns further findings in rows, given as partitions of a few batches each."""
-
-
-def check_frame(frame: pd.DataFrame | pa.Table | Mapping[str, Any], schema: Schema) -> FileCheck:
-    """Return everything in a frame that does not fit a schema; see `check_table`.
-
-    Args:
-        frame: The rows, under the column names of the schema: a pandas frame, an Arrow table, or a
-            dictionary of columns.
-        schema: The schema.
-
-    Raises:
-        BadInput: if the name of a column is not a text.
-        TypeError: if it is not a frame, such as one column or a dictionary of several frames.
-        ValueError: if the columns of a dictionary are not lists of one length.
-    """
-    return check_table(FrameData.of(frame_table(frame)), schema)
 
 
 def check_table(

@@ -108,17 +108,16 @@ Data: TypeAlias = FileData | FrameData
 """The rows of one table, or of one wave of a panel. Confidential."""
 
 
-def file_data(patterns: Sequence[str], folder: Path | None = None) -> FileData:
+def file_data(patterns: Sequence[str]) -> FileData:
     """Return the files of several paths or globs.
 
     Args:
         patterns: Paths or globs of CSV or Parquet files, all of one kind.
-        folder: Folder of relative paths; the working folder by default.
 
     Raises:
         BadInput: if a pattern matches no file, or files are of unknown or of different kinds.
     """
-    found = (matching_files(one, folder or Path(), "this folder") for one in patterns)
+    found = (matching_files(one, Path(), "this folder") for one in patterns)
     files = tuple(dict.fromkeys(path for each in found for path in each))
     kinds = {kind_of(path) for path in files}
     if len(kinds) > 1:

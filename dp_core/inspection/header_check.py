@@ -54,7 +54,10 @@ def check_header(path: Path, kind: Kind, schema: Schema) -> Header:
     """
     text = start_of(path, kind, (*schema.reads, *schema.ignore))
     if kind == "parquet" and not text:
-        return _parquet_header(path, schema)
+        try:
+            return typed_header(pq.read_schema(path), schema)
+        except (pa.ArrowException, OSError) as error:
+            damaged(path, error)
     if isinstance(text, Finding):
         return Header({}, (text,), readable=False)
     if (elsewhere := header_elsewhere(text, schema.reads)) is not None:
@@ -91,29 +94,23 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
             "Put a header line with the column names first, or name the schema of this file.",
             tuple(Example(quote(name)) for name in header[:EXAMPLES]),
         )
-    findings = []
+    findings: list[Finding] = []
+
+    def refuse(kind: str, column: str, message: str, fix: str, *examples: Example) -> None:
+        findings.append(Finding("refusal", kind, column, message, fix, None, examples))
+
     for name in dict.fromkeys(name for name in header if header.count(name) > 1):
-        findings.append(
-            Finding(
-                "refusal",
-                "repeated-column",
-                name,
-                f"The file has {header.count(name)} columns of this name.",
-                "Rename or remove all but one of them.",
-            )
-        )
+        message = f"The file has {header.count(name)} columns of this name."
+        refuse("repeated-column", name, message, "Rename or remove all but one of them.")
     names = {name: name for name in reads if name in header and header.count(name) == 1}
     nameless = [place for place, name in enumerate(header, start=1) if not name.strip()]
     if nameless and "" not in known:
-        findings.append(
-            Finding(
-                "refusal",
-                "column-unnamed",
-                "",
-                f"Column {nameless[0]} of the file has no name.",
-                "Remove it, or name it and list it under `ignore`. It may be an index that a"
-                " program wrote, or a comma at the end of each line.",
-            )
+        refuse(
+            "column-unnamed",
+            "",
+            f"Column {nameless[0]} of the file has no name.",
+            "Remove it, or name it and list it under `ignore`. It may be an index that a program"
+            " wrote, or a comma at the end of each line.",
         )
     extra = [name for name in dict.fromkeys(header) if name not in known and name.strip()]
     folded = {_folded_name(name): name for name in reversed(extra)}
@@ -122,35 +119,27 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
             continue
         near = folded.get(_folded_name(name))
         if near is None:
-            findings.append(_lacking(name, extra))
+            message = "The schema has this column, and the file does not."
+            fix = f"Add it to the file, or remove it from the schema.{similar(name, extra)}"
+            refuse("column-missing", name, message, fix)
             continue
         extra.remove(near)
         del folded[_folded_name(name)]
         names[name] = near
-        findings.append(
-            Finding(
-                "refusal",
-                "column-name",
-                name,
-                f"The file calls this column {quote(near)}{_difference(name, near)}.",
-                how_to_encode(name, near)
-                if looks_alike(name, near)
-                else f"Write {quote(near)} in the schema (in quotes), or rename it in the file.",
-            )
-        )
+        message = f"The file calls this column {quote(near)}{_difference(name, near)}."
+        fix = f"Write {quote(near)} in the schema (in quotes), or rename it in the file."
+        if looks_alike(name, near):
+            fix = how_to_encode(name, near)
+        refuse("column-name", name, message, fix)
     if extra:
         many = len(extra) > 1
-        findings.append(
-            Finding(
-                "refusal",
-                "column-unknown",
-                "" if many else extra[0],
-                f"{f'{len(extra)} columns are' if many else 'This column is'} in the file but not"
-                " in the schema.",
-                f"Describe {'each' if many else 'it'} under `columns`, or list it under `ignore`.",
-                None,
-                tuple(Example(quote(name)) for name in extra) if many else (),
-            )
+        refuse(
+            "column-unknown",
+            "" if many else extra[0],
+            f"{f'{len(extra)} columns are' if many else 'This column is'} in the file but not in"
+            " the schema.",
+            f"Describe {'each' if many else 'it'} under `columns`, or list it under `ignore`.",
+            *(Example(quote(name)) for name in extra if many),
         )
     ordered = {name: names[name] for name in reads if name in names}
     return Header(ordered, joined_findings(findings), readable=bool(ordered))
@@ -201,14 +190,6 @@ def _unreadable(kind: str, message: str, fix: str, examples: tuple[Example, ...]
     return Header({}, (finding,), readable=False)
 
 
-def _parquet_header(path: Path, schema: Schema) -> Header:
-    try:
-        stored = pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
-        damaged(path, error)
-    return typed_header(stored, schema)
-
-
 def typed_header(stored: pa.Schema, schema: Schema) -> Header:
     """Return what an Arrow schema has, compared with the schema of the file."""
     header = compare_names(stored.names, schema)
@@ -217,28 +198,12 @@ def typed_header(stored: pa.Schema, schema: Schema) -> Header:
         kind = stored_type(stored.field(own))
         if not is_readable(kind):
             del names[name]
-            findings.append(
-                Finding(
-                    "refusal",
-                    "stored-type",
-                    name,
-                    f"The column is stored as {type_words(kind)}, which cannot be read.",
-                    "Store it as text, whole number, decimal, float of 32 or 64 bits, boolean or"
-                    " date.",
-                )
+            message = f"The column is stored as {type_words(kind)}, which cannot be read."
+            fix = (
+                "Store it as text, whole number, decimal, float of 32 or 64 bits, boolean or date."
             )
+            findings.append(Finding("refusal", "stored-type", name, message, fix))
     return Header(names, tuple(findings), readable=bool(names))
-
-
-def _lacking(name: str, extra: Sequence[str]) -> Finding:
-    near = similar(name, extra)
-    return Finding(
-        "refusal",
-        "column-missing",
-        name,
-        "The schema has this column, and the file does not.",
-        f"Add it to the file, or remove it from the schema.{near}",
-    )
 
 
 def _folded_name(name: str) -> str:
@@ -263,12 +228,6 @@ def readable_or_refused(error: BadInput) -> Finding:
     detail = (error.internal or "").strip()
     examples = (Example(detail),) if detail else ()
     fix = fix.replace(", which the internal folder names", "")
-    return Finding(
-        "refusal",
-        "stored-type" if isinstance(error, SchemaViolation) else "damaged",
-        "",
-        f"{message}.",
-        f"{fix[:1].upper()}{fix[1:]}",
-        None,
-        examples,
-    )
+    kind = "stored-type" if isinstance(error, SchemaViolation) else "damaged"
+    fix = f"{fix[:1].upper()}{fix[1:]}"
+    return Finding("refusal", kind, "", f"{message}.", fix, None, examples)

@@ -14,7 +14,7 @@ from dp_core.confidential.panel.person_records import PersonRecords
 from dp_core.confidential.panel.row_columns import row_columns, rows_schema
 from dp_core.errors import BadInput
 from dp_core.inspection.file_check import More, check_table, result
-from dp_core.inspection.findings import Example, FileCheck, Finding, joined_findings
+from dp_core.inspection.findings import Example, FileCheck, Finding, joined_findings, some_rows
 from dp_core.inspection.given_data import Data, FrameData
 from dp_core.inspection.header_check import readable_or_refused
 from dp_core.schema.definition import Schema
@@ -115,7 +115,7 @@ def _misfits(misfits: Misfits, panel: Panel) -> Iterator[Finding]:
             "refusal",
             "identifier",
             panel.person,
-            f"{_count(misfits.without, 'row has', 'rows have')} no identifier, so no person.",
+            f"{some_rows(misfits.without, 'have')} no identifier, so no person.",
             "Fill the column, or remove these rows from the file.",
             misfits.without,
         )
@@ -125,7 +125,7 @@ def _misfits(misfits: Misfits, panel: Panel) -> Iterator[Finding]:
             "refusal",
             "wave",
             str(panel.wave),
-            f"{_count(rows, 'row is', 'rows are')} of a wave that the schema does not name.",
+            f"{some_rows(rows, 'are')} of a wave that the schema does not name.",
             "Correct the column, or add the wave to `waves` or to `ignore_waves`.",
             rows,
             tuple(Example(repr(wave), n) for wave, n in misfits.unknown.items())[:8],
@@ -162,7 +162,7 @@ def _misfits(misfits: Misfits, panel: Panel) -> Iterator[Finding]:
                 "refusal",
                 kind,
                 where if kind == "disagreeing" else "",
-                f"{_count(persons, one.format(where), several.format(where))}.",
+                f"{persons:,} {(one if persons == 1 else several).format(where)}.",
                 fix,
                 persons,
                 tuple(Example(f"person {who}") for who in misfits.examples[kind, where]),
@@ -175,7 +175,3 @@ def _misfits(misfits: Misfits, panel: Panel) -> Iterator[Finding]:
             message, rows = f"{in_all.format(len(counts))}.", sum(counts.values())
             found = [Finding("refusal", kind, "", message, fix, rows, parts, each=tuple(found))]
         yield from found
-
-
-def _count(number: int, one: str, several: str) -> str:
-    return f"{number:,} {one if number == 1 else several}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -75,13 +75,9 @@ class RowChecks:
             records: The rows, under the schema's names.
             encoded: Codes of each column that the file has.
         """
-        schema = self.schema
-        if schema.columns and (schema.dependents or self._rules.row_rules):
-            self._check(records, encoded)
-        self._rows += records.num_rows
-
-    def _check(self, records: pa.RecordBatch, encoded: Mapping[str, Encoded]) -> None:
-        domain = self.schema.domain
+        schema, domain = self.schema, self.schema.domain
+        if not schema.columns or not (schema.dependents or self._rules.row_rules):
+            return
         codes = [np.array(encoded[name].codes) for name in domain.columns]
         for name, wrong in self._dependencies.disagreeing(records, codes).items():
             source = next(d.source for d in self.schema.dependents if d.column.name == name)
@@ -94,6 +90,7 @@ class RowChecks:
         for rule in self._rules.row_rules:
             broken = rule.breaks(rows) & _good(encoded, rule.columns)
             self._note(rule.text, broken, records, rule.columns)
+        self._rows += records.num_rows
 
     def _note(
         self,
@@ -113,52 +110,34 @@ class RowChecks:
                 which = f"person {records.column(panel.person)[row].as_py()}"
             examples.append(Example(f"{which}: {cells}"))
 
-    def findings(self) -> list[Finding]:
-        """Return what was found in all rows."""
-        found = []
+    def findings(self) -> Iterator[Finding]:
+        """Yield what was found in all rows."""
         for dependent in self.schema.dependents:
             name = dependent.column.name
             if rows := self._broken[name]:
-                found.append(
-                    Finding(
-                        "refusal",
-                        "dependent",
-                        name,
-                        f"{some_rows(rows, 'differ')} from the value that the rule derives from"
-                        f" {dependent.source!r}.",
-                        "Correct the file or the schema's map. With `out_of_range: missing` on the"
-                        " column, the derived value replaces the value in the file.",
-                        rows,
-                        tuple(self._examples[name]),
-                    )
+                yield Finding(
+                    "refusal",
+                    "dependent",
+                    name,
+                    f"{some_rows(rows, 'differ')} from the value that the rule derives from"
+                    f" {dependent.source!r}.",
+                    "Correct the file or the schema's map. With `out_of_range: missing` on the"
+                    " column, the derived value replaces the value in the file.",
+                    rows,
+                    tuple(self._examples[name]),
                 )
         keys = {rule.text: rule.key for rule in self._rules.row_rules}
         for text, key in keys.items():
             named = f"`impossible` rule {{{text}}}" if key == "impossible" else f"rule `{text}`"
-            if rows := self._broken[text]:
-                found.append(
-                    Finding(
-                        "refusal",
-                        key,
-                        "",
-                        f"{some_rows(rows, 'break')} the {named}.",
-                        _ADVICE_WITHIN if key == "within" else _ADVICE,
-                        rows,
-                        tuple(self._examples[text]),
-                    )
-                )
-            elif rows := self._settled[text]:
-                found.append(
-                    Finding(
-                        "settled",
-                        key,
-                        "",
-                        f"{some_rows(rows, 'break')} the {named}.",
-                        "A release sets a column of the rule to missing in these rows.",
-                        rows,
-                    )
-                )
-        return found
+            broken, settled = self._broken[text], self._settled[text]
+            message = f"{some_rows(broken or settled, 'break')} the {named}."
+            if broken:
+                fix = _ADVICE_WITHIN if key == "within" else _ADVICE
+                examples = tuple(self._examples[text])
+                yield Finding("refusal", key, "", message, fix, broken, examples)
+            elif settled:
+                fix = "A release sets a column of the rule to missing in these rows."
+                yield Finding("settled", key, "", message, fix, settled)
 
 
 def _good(encoded: Mapping[str, Encoded], names: Sequence[str]) -> NDArray[np.bool_]:
@@ -200,52 +179,45 @@ class PersonCheck:
         self._persons.append(persons)
         self._nobody += without
 
-    def findings(self) -> list[Finding]:
-        """Return rows without a person, and persons with more rows than the limit."""
+    def findings(self) -> Iterator[Finding]:
+        """Yield rows without a person, and persons with more rows than the limit."""
         if self._unsuitable is not None:
-            return [self._unsuitable]
+            yield self._unsuitable
+            return
         name, most = str(self._unit.column), self._unit.max_rows
-        found = []
         if self._nobody:
-            found.append(
-                Finding(
-                    "refusal",
-                    "identifier",
-                    name,
-                    f"{some_rows(self._nobody, 'have')} no identifier, so the rows of a person"
-                    " cannot be limited.",
-                    "Fill the column, or remove these rows from the file.",
-                    self._nobody,
-                )
+            yield Finding(
+                "refusal",
+                "identifier",
+                name,
+                f"{some_rows(self._nobody, 'have')} no identifier, so the rows of a person cannot"
+                " be limited.",
+                "Fill the column, or remove these rows from the file.",
+                self._nobody,
             )
         if not self._persons:
-            return found
+            return
         _, rows = np.unique(np.concatenate(self._persons), axis=0, return_counts=True)
         above = rows[rows > most]
         if above.size:
             lost = int((above - most).sum())
-            found.append(
-                Finding(
-                    "settled",
-                    "max-rows",
-                    name,
-                    f"{above.size:,} of {rows.size:,} persons"
-                    f" {'has' if above.size == 1 else 'have'} more rows than `max_rows` ({most:,})"
-                    f" allows; the largest number is {int(rows.max()):,}.",
-                    f"A release drops {lost:,} of their rows. Raise `max_rows` only if public"
-                    " knowledge allows more: the noise grows with it.",
-                    lost,
-                )
+            yield Finding(
+                "settled",
+                "max-rows",
+                name,
+                f"{above.size:,} of {rows.size:,} persons {'has' if above.size == 1 else 'have'}"
+                f" more rows than `max_rows` ({most:,}) allows; the largest number is"
+                f" {int(rows.max()):,}.",
+                f"A release drops {lost:,} of their rows. Raise `max_rows` only if public"
+                " knowledge allows more: the noise grows with it.",
+                lost,
             )
         elif rows.max(initial=0) <= 1 < most:
-            found.append(
-                Finding(
-                    "hint",
-                    "max-rows",
-                    name,
-                    f"Every person has one row, and `max_rows` is {most}.",
-                    "If each person can have only one row, write `max_rows: 1`. The noise is then"
-                    f" {most} times smaller.",
-                )
+            yield Finding(
+                "hint",
+                "max-rows",
+                name,
+                f"Every person has one row, and `max_rows` is {most}.",
+                "If each person can have only one row, write `max_rows: 1`. The noise is then"
+                f" {most} times smaller.",
             )
-        return found

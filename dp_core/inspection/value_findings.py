@@ -18,7 +18,7 @@ from dp_core.kernel.coding.raw_values import REWRITTEN
 from dp_core.kernel.coding.stored_texts import is_text
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column
-from dp_core.text.documents.typed_text import parse_fraction, quote
+from dp_core.text.documents.typed_text import is_number, quote
 
 DATE_FORMATS = (
     "%Y-%m-%d",
@@ -373,14 +373,6 @@ def _unreadable(tally: Tally) -> Iterator[Finding]:
         yield Finding("refusal", cause, column.name, message, fix, rows, examples, advice.changes)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        parse_fraction(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _is_short_day(text: str) -> bool:
     digits = re.fullmatch("[0-9]{6}", text)
     return bool(digits) and any(_is_day(text, form) for form in ("%d%m%y", "%m%d%y", "%y%m%d"))
@@ -410,14 +402,14 @@ _NUMBER_CAUSES: Mapping[str, tuple[Callable[[str], object], str, str, str]] = {
         "Save the file with decimal points.",
     ),
     "ratio": (
-        lambda text: "/" in text and _is_number(text),
+        lambda text: "/" in text and is_number(text),
         "it is written as a ratio",
         "they are written as ratios",
         "Write the values as decimal numbers, as in 0.5 for 1/2.",
     ),
-    "fractions": (_is_number, "it has decimals", "they have decimals", ""),
+    "fractions": (is_number, "it has decimals", "they have decimals", ""),
     "characters": (
-        _is_number,  # and the text as the file has it is none
+        is_number,  # and the text as the file has it is none
         "it has signs that look like those of a number",
         "they have signs that look like those of numbers",
         "Write digits, minus and decimal point in ASCII, and no other spaces.",
@@ -481,7 +473,7 @@ def _type_cause(column: Column, text: str) -> str:
         dated = "format" in column.type.keys and re.search("[0-9]", text)
         return "dates" if dated else "unreadable"
     plain = appearance(text)
-    if plain != text.strip() and _is_number(plain):
+    if plain != text.strip() and is_number(plain):
         return "characters"
     fitting = (kind for kind, cause in _NUMBER_CAUSES.items() if cause[0](plain))
     return next(fitting, "unreadable")
@@ -595,14 +587,7 @@ def _outside(tally: Tally) -> Finding:
         mean = "means" if len(codes) == 1 else "mean"
         said = offer_codes(f"If {', '.join(codes)} {mean} missing, write {{}}", advice, codes)
         fix += f"{said}." if said else ""
-    examples = examples_of(tally.outside)
+    examples, fix = examples_of(tally.outside), fix.strip()
     return Finding(
-        severity,
-        "out-of-range",
-        column.name,
-        message,
-        fix.strip(),
-        rows,
-        examples,
-        advice.changes,
+        severity, "out-of-range", column.name, message, fix, rows, examples, advice.changes
     )

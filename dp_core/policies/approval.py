@@ -112,20 +112,11 @@ def broken_by_gate(entry: Entry, book: Book) -> str | None:
         return None
     promise = book.promise(entry.reservation)
     assert promise is not None
-    over = book.has(f"settle/{promise.position}")
-    waits = promise.publish == "after-approval"
-    gate = gate_of(book, promise.position)
-    return _broken_by_gate(entry.receipt, gate, over=over, after_approval=waits)
-
-
-def _broken_by_gate(
-    receipt: Receipt, gate: Gate, *, over: bool, after_approval: bool
-) -> str | None:
-    body: Mapping[str, Any] = receipt.body
-    match receipt.kind:
+    gate, body = gate_of(book, promise.position), entry.body
+    match entry.kind:
         case "look":
             # Before the release is complete, a look could influence how it is made.
-            allowed = over or gate.held is not None
+            allowed = gate.held is not None or book.has(f"settle/{promise.position}")
             return None if allowed else "looks at a release that is neither held nor settled"
         case "hold":
             known = body["cause"] in CAUSES and isinstance(body["sets"], list)
@@ -135,7 +126,8 @@ def _broken_by_gate(
                 return "decides about a release that is not held"
             return None if body["decision"] in DECISIONS else "states an unknown decision"
         case "settle":
-            return _broken_by_end(body, gate, after_approval=after_approval)
+            waits = promise.publish == "after-approval"
+            return _broken_by_end(body, gate, after_approval=waits)
         case "examine" | "verdict":
             # Other data than the release's own are refused, and counted, as long as it is open.
             return None

@@ -1,6 +1,6 @@
 """The values of bins: their bounds, and their distribution within each, for quantiles and moments.
 
-Values are distributed as `decoding.decode` draws them: a piece of the bin by its weight, and
+Values are distributed as `decoding.draw_values` draws them: a piece of the bin by its weight, and
 uniformly within the piece; without pieces, uniformly within the bin.
 """
 

@@ -11,7 +11,7 @@ from dp_core.accounts.requested import plain_unit
 from dp_core.kernel.document import NAME, VERSION
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.rules.column_rules import CONDITIONS, ColumnRule, Condition
+from dp_core.schema.rules.column_rules import CONDITIONS, Condition
 
 
 def kernel_document(
@@ -75,25 +75,13 @@ def _rules(schema: Schema) -> dict[str, Any]:
             for rule in schema.zeros.rules
             if not rule.derived
         ],
-        "between": [_between(rule) for rule in schema.rules],
+        "between": [
+            {name: value for name, value in _fields(rule).items() if name != "equalities"}
+            for rule in schema.rules
+        ],
         "nested": None if nested is None else _fields(nested),
         "members": [_fields(rule) for rule in schema.member_rules],
     }
-
-
-def _between(rule: ColumnRule) -> dict[str, Any]:
-    return {
-        "text": rule.text,
-        "key": rule.key,
-        "columns": list(rule.columns),
-        "clauses": [[_condition(each) for each in clause] for clause in rule.clauses],
-        "units": [_fields(each) for each in rule.units],
-    }
-
-
-def _condition(condition: Condition) -> dict[str, Any]:
-    word = next(word for word, kind in CONDITIONS.items() if type(condition) is kind)
-    return {"kind": word, **_fields(condition)}
 
 
 def _fields(one: Any) -> dict[str, Any]:
@@ -102,7 +90,12 @@ def _fields(one: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return tuples as lists, mappings as objects, and exact numbers as texts."""
+    """Return tuples as lists, mappings and fields as objects, and exact numbers as texts."""
+    if isinstance(value, Condition):
+        word = next(word for word, kind in CONDITIONS.items() if type(value) is kind)
+        return {"kind": word, **_fields(value)}
+    if dataclasses.is_dataclass(value):
+        return _fields(value)
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     if isinstance(value, Mapping):

@@ -1,6 +1,7 @@
-"""Decodes synthetic codes into the schema's labels, numbers and dates, and reads them back.
+"""Draws labels, numbers and dates for the codes of single columns, and reads them back.
 
-This is post-processing: it takes codes of synthetic records and public knowledge only.
+This is post-processing: it takes codes of synthetic records and public knowledge only. The values
+of records, which obey rules between columns, are drawn by `dp_core.schema.rules.possible_codes`.
 """
 
 from __future__ import annotations
@@ -14,43 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dp_core.kernel.codes import Codes, code_type
-from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.bin_pieces import BinPieces, drawn_places, spread, weights_of
 from dp_core.schema.bin_values import float_bounds, legal_range, units_of_bins, whole_bounds
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import derive, parts, value_sources
-
-
-def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Table:
-    """Return synthetic codes as values in the schema's own labels and units.
-
-    A schema with rules between columns needs `dp_core.schema.rules.possible_codes.decode`.
-
-    Categories and ordinals become dictionaries of labels (ordered for an ordinal), which pandas
-    reads as categoricals and R as factors. A piece of the bin is drawn by its weight, where bins
-    have pieces (`Column.within`). Integers (`int64`) and dates (`date32`) are uniform over the
-    whole numbers or days of their piece or bin. Numbers (`float64`) are uniform in it, on the grid
-    of `decimals` if it contains such a number. A group of levels that are drawn again
-    (`Choice.drawn`) becomes one of them, by its weight. Missing is null. Every value encodes to the
-    code it came from.
-
-    Args:
-        schema: Schema with the columns of `data`, in any order.
-        data: Synthetic codes.
-        rng: Generator for post-processing.
-
-    Returns:
-        One column per released column of the schema, in its order; dependent columns are derived
-        from the row's value of their source.
-
-    Raises:
-        ValueError: if the schema has rules between columns and there are records.
-    """
-    if schema.rules and data.rows:
-        raise ValueError("These values would not obey the rules between columns.")
-    codes = {column.name: data.column(column.name) for column in schema.columns}
-    arrays = {name: draw_values(schema.column(name), own, rng=rng) for name, own in codes.items()}
-    return assemble_columns(schema, codes, arrays)
 
 
 def assemble_columns(
@@ -77,7 +45,16 @@ def assemble_columns(
 
 
 def draw_values(column: Column, codes: Codes, *, rng: np.random.Generator) -> pa.Array:
-    """Return the codes of one column as drawn values or labels; see `decode`."""
+    """Return the codes of one column as drawn values or labels.
+
+    Categories and ordinals become dictionaries of labels (ordered for an ordinal), which pandas
+    reads as categoricals and R as factors. A piece of the bin is drawn by its weight, where bins
+    have pieces (`Column.within`). Integers (`int64`) and dates (`date32`) are uniform over the
+    whole numbers or days of their piece or bin. Numbers (`float64`) are uniform in it, on the grid
+    of `decimals` if it contains such a number. A group of levels that are drawn again
+    (`Choice.drawn`) becomes one of them, by its weight. Missing is null. Every value encodes to the
+    code it came from.
+    """
     _check_chosen(column)
     missing = None if column.missing_code is None else codes == column.missing_code
     if column.levels:
@@ -117,7 +94,7 @@ def _by_piece(
 
 
 def labels(column: Column, codes: Codes) -> pa.Array:
-    """Return the labels of a category's or ordinal's codes, as `decode` does; missing is null."""
+    """Return the labels of the codes of a category or ordinal; missing is null."""
     missing = None if column.missing_code is None else codes == column.missing_code
     names = list(dict.fromkeys(level.label for level in column.levels))
     places = {label: index for index, label in enumerate(names)}
@@ -133,18 +110,18 @@ def labels(column: Column, codes: Codes) -> pa.Array:
 
 
 def codes_of(column: Column, values: pa.Array) -> Codes:
-    """Return the codes of a column of a synthetic set; the inverse of `decode`.
+    """Return the codes of a column of a synthetic set; the inverse of `draw_values`.
 
     Args:
         column: A column of the schema, with its bins or levels chosen.
-        values: The column as `decode` writes it: labels (text or a dictionary of texts), `int64`,
-            `float64` or `date32`, with null for missing.
+        values: The column as `draw_values` makes it: labels (text or a dictionary of texts),
+            `int64`, `float64` or `date32`, with null for missing.
 
     Returns:
         Codes, shape (rows,).
 
     Raises:
-        ValueError: if `decode` never writes such a type or value in this column.
+        ValueError: if `draw_values` never makes such a type or value in this column.
         KeyError: if a label is not one of the column's.
     """
     _check_chosen(column)
@@ -158,7 +135,7 @@ def codes_of(column: Column, values: pa.Array) -> Codes:
             f"Column {column.name!r} of a synthetic set is not stored as {scale.stored}."
         )
     found = scale.values_in(values)
-    # A number is compared with its bounds as `decode` writes them, rounded to binary64.
+    # A number is compared with its bounds as `draw_values` makes them, rounded to binary64.
     low, high = map(float if scale.continuous else int, legal_range(column))
     missing = values.is_null().to_numpy(zero_copy_only=False)
     # A NaN fails both comparisons, so it is refused too.
@@ -173,7 +150,7 @@ def codes_of(column: Column, values: pa.Array) -> Codes:
 def stored_codes(column: Column, codes: Codes, *, rng: np.random.Generator) -> Codes:
     """Return codes in which the file is stored (`Column.stored`) for codes of the schema.
 
-    A code that stands for several stored ones becomes one of them, drawn as `decode` draws values.
+    A code that stands for several stored ones becomes one of them, drawn as `draw_values` does.
 
     Args:
         column: Column of the schema, with its bins or levels chosen.

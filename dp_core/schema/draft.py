@@ -28,7 +28,7 @@ from dp_core.schema.column_types.registry import column_type, words
 from dp_core.schema.definition import Level
 from dp_core.text.documents.other_formats import conversion
 from dp_core.text.documents.similar_paths import similar_path
-from dp_core.text.documents.typed_text import parse_fraction, printable
+from dp_core.text.documents.typed_text import is_number, printable
 from dp_core.text.names import is_name
 
 if TYPE_CHECKING:
@@ -241,19 +241,11 @@ def _check_header(path: Path, header: Sequence[str]) -> None:
         if column in header[: number - 1]:
             first = header.index(column) + 1
             raise BadInput(f"{name}: columns {first} and {number} have the same name; rename one.")
-    if 2 * sum(map(_is_number, header)) >= len(header):
+    if 2 * sum(map(is_number, header)) >= len(header):
         raise BadInput(
             f"{name}: its first line has numbers and looks like data; put a header line with the"
             " column names first."
         )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        parse_fraction(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _parquet_columns(path: Path) -> tuple[Variable, ...]:

@@ -140,7 +140,7 @@ def _fine(column: Column, positions: int) -> Column:
     return fine
 
 
-def with_values(schema: Schema, names: Collection[str], positions: int = POSITIONS) -> Schema:
+def with_values(schema: Schema, names: Collection[str]) -> Schema:
     """Return the schema with numeric columns stored on a grid, so that their values can be summed.
 
     Bins, levels and domain do not change; `Schema.stored` does. Columns of levels, and columns with
@@ -149,14 +149,13 @@ def with_values(schema: Schema, names: Collection[str], positions: int = POSITIO
     Args:
         schema: The schema as written.
         names: Names of columns of the domain.
-        positions: Number of positions that a column gets at least, if such a grid exists.
 
     Raises:
         BadInput: if no grid that contains the bin edges of a column is fine enough to store, or an
             `impossible` rule cannot be stated on the grid.
     """
     grids = {
-        column.name: _through_edges(column, positions)
+        column.name: _through_edges(column)
         for column in schema.columns
         if column.name in names and not column.levels and column.choice is None
     }
@@ -183,10 +182,10 @@ def with_own_grids(schema: Schema, grids: Mapping[str, Column]) -> Schema:
     return dataclasses.replace(schema, columns=columns, stored_zeros=StructuralZeros(rules))
 
 
-def _through_edges(column: Column, positions: int) -> Column:
+def _through_edges(column: Column) -> Column:
     """Return a column on a grid of equal steps that contains all of its edges.
 
-    The grid has at most `MOST_POSITIONS` positions, and at least `positions` if such a grid exists.
+    The grid has at most `MOST_POSITIONS` positions, and at least `POSITIONS` if such a grid exists.
     An integer or a date has at most one position for each value.
     """
     low, high = column.edges[0], column.edges[-1]
@@ -200,7 +199,7 @@ def _through_edges(column: Column, positions: int) -> Column:
             f" {_stated_step(column)}."
         )
     if column.type.continuous:
-        parts = min(most, math.ceil(positions / (span / meeting)))
+        parts = min(most, math.ceil(POSITIONS / (span / meeting)))
     else:
         if meeting.denominator != 1:
             raise BadInput(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,9 +93,6 @@ class Variables(Sequence[Variable]):
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def]
         return self.all[index]
-
-    def __iter__(self) -> Iterator[Variable]:
-        return iter(self.all)
 
     @property
     def domain(self) -> Domain:

@@ -39,7 +39,7 @@ PLACES = {
     "select": "dp_core.kernel.questions.table_distance.TableDistance.compute",
     "measure": "dp_core.bundle.files.marginals_file.write_marginals",
     "reconstruct": "tasks.stages.reconstruct._write_tables",
-    "synthesize": "dp_core.schema.decoding.decode",  # in a thread
+    "synthesize": "dp_core.schema.rules.possible_codes.decode",  # in a thread
     "check": "dp_core.confidential.utility.utility",
     "publish": "dp_core.bundle.writer.write_bundle",
     "outside": "flows.release.forget_lost",  # in the flow, but in no stage

@@ -20,7 +20,6 @@ from dp_core.confidential.source import open_source
 from dp_core.confidential.sources.common_types import common_type
 from dp_core.confidential.sources.frame_source import frame_source, frame_table
 from dp_core.errors import BadInput
-from dp_core.inspection.file_check import check_frame
 from dp_core.inspection.given_data import file_data
 from dp_core.inspection.public_profile import public_codebook
 from dp_core.priors.prior_records import prior_of_file
@@ -28,6 +27,7 @@ from dp_core.public_data.frame_codes import frame_codes
 from dp_core.schema.reading.schema_file import load_schema
 from flows.cli.actions.file_check import check
 from tasks.validation import expectations
+from tests.checked_files import check_frame
 from tests.full import some
 from tests.plain_judge import PlainJudge
 

@@ -60,7 +60,7 @@ from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
 from dp_core.tables.cliques import shares_of
-from dp_core.text.pages.html_template import html_templates
+from dp_core.text.pages.page_html import html_templates
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -8,7 +8,7 @@ from typing import Any
 
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.row_rules import row_rules
-from dp_core.text.pages.html_template import html_templates
+from dp_core.text.pages.page_html import html_templates
 
 
 def public_facts(schema: Schema, sets: int) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dp_core.bundle.report.pictures.heat_map import short_percent
-from dp_core.text.pages.html_template import html_templates
+from dp_core.text.pages.page_html import html_templates
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.column_types.registry import Kind, column_type
 from dp_core.schema.definition import Level
-from dp_core.text.documents.typed_text import parse_date, parse_fraction
+from dp_core.text.documents.typed_text import is_number, parse_date
 
 Role = Literal["", "id", "weight"]
 
@@ -91,26 +91,15 @@ def numbers_of(*texts: str | None) -> bool:
     >>> numbers_of("1", "2.5"), numbers_of("1", None)
     (True, False)
     """
-    try:
-        for text in texts:
-            if text is None:
-                return False
-            parse_fraction(text)
-    except ValueError:
-        return False
-    return True
+    return all(text is not None and is_number(text) for text in texts)
 
 
 def days_of(*texts: str | None) -> bool:
     """Return whether all texts are days, as YYYY-MM-DD."""
     try:
-        for text in texts:
-            if text is None:
-                return False
-            parse_date(text)
+        return all(text is not None and parse_date(text) for text in texts)
     except ValueError:
         return False
-    return True
 
 
 def levels_of(pairs: Iterable[tuple[str, str]], missing: Iterable[str] = ()) -> tuple[Level, ...]:

@@ -160,10 +160,8 @@ def _of_codebook(var: Element) -> Variable:
         "unit": var.get("measUnit", "") or _words(var, "stdCatgry"),
         "label": description_of(_words(var, "labl"), _words(var, "qstn/qstnLit")),
     }
-    name = var.get("name", "") or var.get("ID", "")
-    return variable_of(
-        name, cells, [] if var.get("wgt") else pairs, _distinct(absent), remarks=remarks
-    )
+    name, absent = var.get("name", "") or var.get("ID", ""), list(dict.fromkeys(nonempty(absent)))
+    return variable_of(name, cells, [] if var.get("wgt") else pairs, absent, remarks=remarks)
 
 
 def _few_labelled(var: Element, pairs: list[tuple[str, str]]) -> list[str]:
@@ -201,7 +199,3 @@ def _type(var: Element, levels: bool, low: str, high: str) -> str:
         whole = numbers_of(low, high) and "." not in f"{low}{high}" and not decimals
         return "integer" if whole else "number"
     return ""
-
-
-def _distinct(texts: list[str]) -> list[str]:
-    return list(dict.fromkeys(nonempty(texts)))

@@ -41,6 +41,12 @@ Takes = Literal[
 """What an argument is; `value` is a value of the column that the expectation names."""
 
 
+_OPTIONAL = ("share", "flag", "null rows", "any or all")
+"""Kinds of arguments that need not be given."""
+_BOTH_ENDS = ("min_value", "max_value")
+"""Arguments of which one is enough."""
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """One of Great Expectations' expectations, as a schema may state it.
@@ -48,14 +54,24 @@ class Offer:
     Attributes:
         sees: What the expectation sees.
         takes: What each argument is.
-        required: Arguments that must be given.
-        bounded: Whether at least one of `min_value` and `max_value` must be given.
     """
 
     sees: Sees
     takes: Mapping[str, Takes]
-    required: tuple[str, ...] = ()
-    bounded: bool = False
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Arguments that must be given."""
+        return tuple(
+            key
+            for key, kind in self.takes.items()
+            if kind not in _OPTIONAL and key not in _BOTH_ENDS
+        )
+
+    @property
+    def bounded(self) -> bool:
+        """Whether at least one of `min_value` and `max_value` must be given."""
+        return not self.takes.keys().isdisjoint(_BOTH_ENDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +106,9 @@ class Expectation:
         return tuple(dict.fromkeys(found))
 
 
+_COLUMN: dict[str, Takes] = {"column": "column"}
+_TEXT: dict[str, Takes] = {"column": "text column"}
+_NUMBER: dict[str, Takes] = {"column": "number column"}
 _SHARE: dict[str, Takes] = {"mostly": "share"}
 _STRICT: dict[str, Takes] = {"strict_min": "flag", "strict_max": "flag"}
 _BOUNDS: dict[str, Takes] = {"min_value": "value", "max_value": "value", **_STRICT}
@@ -106,84 +125,54 @@ _PAIRS: dict[str, Takes] = {"value_pairs_set": "value pairs"}
 _TIES: dict[str, Takes] = {"ties_okay": "flag"}
 _SUM: dict[str, Takes] = {"column_list": "number columns", "sum_total": "number"}
 _LIST: dict[str, Takes] = {"column_list": "columns"}
+_REGEXES: dict[str, Takes] = {"regex_list": "regexes"}
 _MATCH: dict[str, Takes] = {"match_on": "any or all"}
-_SET_OF_TEXTS: dict[str, Takes] = {"column": "text column", **_VALUES}
-_REGEXES: dict[str, Takes] = {"column": "text column", "regex_list": "regexes"}
 
-
-def _of_column(sees: Sees, takes: Mapping[str, Takes], *required: str) -> Offer:
-    return Offer(sees, {"column": "column", **takes}, ("column", *required))
-
-
-def _between(sees: Sees, takes: Mapping[str, Takes], column: Takes = "column") -> Offer:
-    return Offer(sees, {"column": column, **takes}, ("column",), bounded=True)
-
-
-def _of_text(takes: Mapping[str, Takes], *required: str) -> Offer:
-    return Offer("rows", {"column": "text column", **takes}, ("column", *required))
-
+_TAKES: Mapping[Sees, Mapping[str, Mapping[str, Takes]]] = {
+    "table": {
+        "expect_table_row_count_to_be_between": _LENGTH,
+        "expect_table_row_count_to_equal": _EQUAL,
+    },
+    "profile": {
+        "expect_column_max_to_be_between": _COLUMN | _BOUNDS,
+        "expect_column_min_to_be_between": _COLUMN | _BOUNDS,
+        "expect_column_distinct_values_to_be_in_set": _TEXT | _VALUES,
+        "expect_column_distinct_values_to_contain_set": _TEXT | _VALUES,
+        "expect_column_distinct_values_to_equal_set": _TEXT | _VALUES,
+    },
+    "rows": {
+        "expect_column_values_to_be_between": _COLUMN | _BOUNDS | _SHARE,
+        "expect_column_values_to_be_in_set": _COLUMN | _VALUES | _SHARE,
+        "expect_column_values_to_not_be_in_set": _COLUMN | _VALUES | _SHARE,
+        "expect_column_values_to_be_null": _COLUMN | _SHARE,
+        "expect_column_values_to_not_be_null": _COLUMN | _SHARE,
+        "expect_column_value_lengths_to_be_between": _TEXT | _LENGTH | _SHARE,
+        "expect_column_value_lengths_to_equal": _TEXT | _EQUAL | _SHARE,
+        "expect_column_values_to_match_regex": _TEXT | _REGEX | _SHARE,
+        "expect_column_values_to_not_match_regex": _TEXT | _REGEX | _SHARE,
+        "expect_column_values_to_match_regex_list": _TEXT | _REGEXES | _MATCH | _SHARE,
+        "expect_column_values_to_not_match_regex_list": _TEXT | _REGEXES | _SHARE,
+        "expect_column_values_to_match_strftime_format": _TEXT | _FORMAT | _SHARE,
+        "expect_column_pair_values_a_to_be_greater_than_b": _PAIR
+        | _ORDER_OF_PAIR
+        | _NULLS
+        | _SHARE,
+        "expect_column_pair_values_to_be_equal": _PAIR | _NULLS | _SHARE,
+        "expect_column_pair_values_to_be_in_set": _PAIR | _PAIRS | _NULLS | _SHARE,
+        "expect_multicolumn_sum_to_equal": _SUM | _NULLS | _SHARE,
+        "expect_select_column_values_to_be_unique_within_record": _LIST | _NULLS | _SHARE,
+    },
+    "aggregate": {
+        "expect_column_mean_to_be_between": _NUMBER | _FIGURE,
+        "expect_column_median_to_be_between": _NUMBER | _FIGURE,
+        "expect_column_stdev_to_be_between": _NUMBER | _FIGURE,
+        "expect_column_most_common_value_to_be_in_set": _COLUMN | _VALUES | _TIES,
+        "expect_column_proportion_of_non_null_values_to_be_between": _COLUMN | _FIGURE,
+    },
+}
+"""What each expectation takes, by what it sees and by its name."""
 
 OFFERED: Mapping[str, Offer] = MappingProxyType(
-    {
-        "expect_table_row_count_to_be_between": Offer("table", _LENGTH, bounded=True),
-        "expect_table_row_count_to_equal": Offer("table", _EQUAL, ("value",)),
-        "expect_column_max_to_be_between": _between("profile", _BOUNDS),
-        "expect_column_min_to_be_between": _between("profile", _BOUNDS),
-        "expect_column_distinct_values_to_be_in_set": Offer(
-            "profile", _SET_OF_TEXTS, ("column", "value_set")
-        ),
-        "expect_column_distinct_values_to_contain_set": Offer(
-            "profile", _SET_OF_TEXTS, ("column", "value_set")
-        ),
-        "expect_column_distinct_values_to_equal_set": Offer(
-            "profile", _SET_OF_TEXTS, ("column", "value_set")
-        ),
-        "expect_column_values_to_be_between": _between("rows", _BOUNDS | _SHARE),
-        "expect_column_values_to_be_in_set": _of_column("rows", _VALUES | _SHARE, "value_set"),
-        "expect_column_values_to_not_be_in_set": _of_column("rows", _VALUES | _SHARE, "value_set"),
-        "expect_column_values_to_be_null": _of_column("rows", _SHARE),
-        "expect_column_values_to_not_be_null": _of_column("rows", _SHARE),
-        "expect_column_value_lengths_to_be_between": _between(
-            "rows", _LENGTH | _SHARE, "text column"
-        ),
-        "expect_column_value_lengths_to_equal": _of_text(_EQUAL | _SHARE, "value"),
-        "expect_column_values_to_match_regex": _of_text(_REGEX | _SHARE, "regex"),
-        "expect_column_values_to_not_match_regex": _of_text(_REGEX | _SHARE, "regex"),
-        "expect_column_values_to_match_regex_list": Offer(
-            "rows", _REGEXES | _MATCH | _SHARE, ("column", "regex_list")
-        ),
-        "expect_column_values_to_not_match_regex_list": Offer(
-            "rows", _REGEXES | _SHARE, ("column", "regex_list")
-        ),
-        "expect_column_values_to_match_strftime_format": _of_text(
-            _FORMAT | _SHARE, "strftime_format"
-        ),
-        "expect_column_pair_values_a_to_be_greater_than_b": Offer(
-            "rows", _PAIR | _ORDER_OF_PAIR | _NULLS | _SHARE, ("column_A", "column_B")
-        ),
-        "expect_column_pair_values_to_be_equal": Offer(
-            "rows", _PAIR | _NULLS | _SHARE, ("column_A", "column_B")
-        ),
-        "expect_column_pair_values_to_be_in_set": Offer(
-            "rows",
-            _PAIR | _PAIRS | _NULLS | _SHARE,
-            ("column_A", "column_B", "value_pairs_set"),
-        ),
-        "expect_multicolumn_sum_to_equal": Offer(
-            "rows",
-            _SUM | _NULLS | _SHARE,
-            ("column_list", "sum_total"),
-        ),
-        "expect_select_column_values_to_be_unique_within_record": Offer(
-            "rows", _LIST | _NULLS | _SHARE, ("column_list",)
-        ),
-        "expect_column_mean_to_be_between": _between("aggregate", _FIGURE, "number column"),
-        "expect_column_median_to_be_between": _between("aggregate", _FIGURE, "number column"),
-        "expect_column_stdev_to_be_between": _between("aggregate", _FIGURE, "number column"),
-        "expect_column_most_common_value_to_be_in_set": _of_column(
-            "aggregate", _VALUES | _TIES, "value_set"
-        ),
-        "expect_column_proportion_of_non_null_values_to_be_between": _between("aggregate", _FIGURE),
-    }
+    {name: Offer(sees, takes) for sees, of in _TAKES.items() for name, takes in of.items()}
 )
 """The expectations that a schema may state, by name."""

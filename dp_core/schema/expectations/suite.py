@@ -162,25 +162,22 @@ def bounds(column: Column) -> tuple[Any, Any]:
     return column.scale.expected(Fraction(least)), column.scale.expected(Fraction(most))
 
 
-def _applies(problem: Problem, column: Column) -> bool:
-    """Return whether values of a column can have a problem of this kind."""
-    return problem is Problem.MISSING or (problem is Problem.LEVEL) == bool(column.levels)
-
-
 def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
     column = column.in_sets
-    stop = column.refuses
     for problem in Problem:
-        if problem not in stop or not _applies(problem, column):
+        # Levels have no other problems than these two, and other values do not have the second.
+        possible = problem is Problem.MISSING or (problem is Problem.LEVEL) == bool(column.levels)
+        if problem not in column.refuses or not possible:
             continue
+        counted = ""
         if problem is Problem.TYPE:
-            yield _none("value", column.name, problem, unreadable(column, names))
-            continue
-        if problem is Problem.LEVEL and len(column.levels) > MOST_LISTED:
-            yield _none("value", column.name, problem, unlisted_column(column, names))
-            continue
-        if problem is Problem.RANGE and not _exact(column):
-            yield _none("value", column.name, problem, outside(column, names))
+            counted = unreadable(column, names)
+        elif problem is Problem.LEVEL and len(column.levels) > MOST_LISTED:
+            counted = unlisted_column(column, names)
+        elif problem is Problem.RANGE and not _exact(column):
+            counted = outside(column, names)
+        if counted:
+            yield _none("value", column.name, problem, counted)
             continue
         kwargs: dict[str, Any] = {}
         if problem is Problem.MISSING:

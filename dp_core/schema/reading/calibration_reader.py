@@ -59,7 +59,7 @@ def read_margins(node: Node, schema: Schema, folder: Path | None) -> tuple[Margi
     if schema.weight is None:
         raise node.error("needs a column of weights; add `role: weight` to a number column.")
     found: list[Margin] = []
-    whole: list[dict[tuple[int, ...], Fraction]] = []
+    complete: list[Margin] = []
     for item in node.items(example=_EXAMPLE):
         margin = _margin(item, schema, folder)
         if any(set(margin.columns) == set(other.columns) for other in found):
@@ -67,12 +67,9 @@ def read_margins(node: Node, schema: Schema, folder: Path | None) -> tuple[Margi
         reachable = _reachable(margin, schema)
         if reachable is not None:
             _check_complete(item, margin, schema, reachable)
-        totals = dict(margin.totals)
-        if reachable is None or reachable <= set(totals):
-            _check_agree(item, margin, found, whole, schema)
-            whole.append(totals)
-        else:
-            whole.append({})
+        if reachable is None or reachable <= {codes for codes, _ in margin.totals}:
+            _check_agree(item, margin, complete, schema)
+            complete.append(margin)
         found.append(margin)
     if not found:
         raise node.error(f"has no totals; add some, such as {_EXAMPLE}.")
@@ -215,20 +212,11 @@ def _check_complete(
             )
 
 
-def _check_agree(
-    item: Node,
-    margin: Margin,
-    before: Sequence[Margin],
-    whole: Sequence[Mapping[tuple[int, ...], Fraction]],
-    schema: Schema,
-) -> None:
-    """Refuse totals whose sums differ from those of an earlier margin."""
-    for other, totals in zip(before, whole, strict=True):
-        if not totals:
-            continue
+def _check_agree(item: Node, margin: Margin, complete: Sequence[Margin], schema: Schema) -> None:
+    """Refuse totals whose sums differ from those of an earlier margin with all its totals."""
+    for other in complete:
         shared = tuple(name for name in margin.columns if name in other.columns)
-        mine = _margin_of(dict(margin.totals), margin.columns, shared)
-        theirs = _margin_of(totals, other.columns, shared)
+        mine, theirs = _margin_of(margin, shared), _margin_of(other, shared)
         for codes, total in mine.items():
             against = theirs.get(codes, Fraction(0))
             if abs(total - against) > TOLERANCE * max(total, against):
@@ -240,12 +228,10 @@ def _check_agree(
                 )
 
 
-def _margin_of(
-    totals: Mapping[tuple[int, ...], Fraction], columns: Sequence[str], shared: Sequence[str]
-) -> dict[tuple[int, ...], Fraction]:
+def _margin_of(margin: Margin, shared: Sequence[str]) -> dict[tuple[int, ...], Fraction]:
     found: dict[tuple[int, ...], Fraction] = {}
-    for codes, total in totals.items():
-        by_name = dict(zip(columns, codes, strict=True))
+    for codes, total in margin.totals:
+        by_name = dict(zip(margin.columns, codes, strict=True))
         key = tuple(by_name[name] for name in shared)
         found[key] = found.get(key, Fraction(0)) + total
     return found

@@ -109,21 +109,14 @@ def read_column(name: str, node: Node, policies: Policies) -> Column:
             check_missing(column.missing_values, column.edges, keys.get("missing_values", node))
         column = replace(column, density=_density(keys.get("density"), column, policies.density))
     if "role" in keys:
-        column = _with_role(column, keys["role"])
+        keys["role"].choice(ROLES)
+        role = one_of(keys["role"], _MODELLED)
+        (check_weight if role == "weight" else check_design_column)(column, keys["role"])
+        column = replace(column, role=role)
     if max(column.size, column.stored.size) > MAX_CODES:
         size = max(column.size, column.stored.size)
         raise node.error(f"has {size:,} codes; a column has at most {MAX_CODES:,}.")
     return column
-
-
-def _with_role(column: Column, node: Node) -> Column:
-    node.choice(ROLES)
-    word = one_of(node, _MODELLED)
-    if word == "weight":
-        check_weight(column, node)
-    else:
-        check_design_column(column, node)
-    return replace(column, role=word)
 
 
 def _allowed_keys(kind: Kind) -> tuple[str, ...]:

@@ -37,19 +37,6 @@ PLACE = ("within", "map")
 """Keys of a column that lies within another, besides those of its type."""
 
 
-def without_rule(node: Node) -> Node:
-    """Return the definition of a dependent column without its dependency."""
-    assert isinstance(node.content, Mapping)
-    content = {key: place for key, place in node.content.items() if key not in KEYS}
-    content.pop("out_of_range", None)  # has another meaning here, see `DependentColumn`
-    return Node(content, node.source, node.line, node.key)
-
-
-def follows(node: Node) -> bool:
-    """Return whether a column is defined as a dependent column."""
-    return isinstance(node.content, Mapping) and "follows" in node.content
-
-
 def in_order(dependents: Mapping[str, Node], known: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the dependent columns, each after its source.
 
@@ -239,18 +226,6 @@ def _cuts(
     return tuple(values)
 
 
-def lies_within(node: Node) -> bool:
-    """Return whether the definition of a column has the key `within`."""
-    return isinstance(node.content, Mapping) and "within" in node.content
-
-
-def without_place(node: Node) -> Node:
-    """Return the definition of a column without the keys that say where it lies."""
-    assert isinstance(node.content, Mapping)
-    content = {key: place for key, place in node.content.items() if key not in PLACE}
-    return Node(content, node.source, node.line, node.key)
-
-
 def read_nested(
     definitions: Mapping[str, Node],
     columns: Sequence[Column],
@@ -266,7 +241,7 @@ def read_nested(
         faults: Notes each fault.
     """
     for node in definitions.values():
-        if lies_within(node) and "follows" in node.entries():
+        if node.has("within") and node.has("follows"):
             faults.note(
                 node.entries()["within"].error(
                     "a column that follows another one is computed from it, so it cannot have"
@@ -277,7 +252,7 @@ def read_nested(
     places = {
         name: node.entries()["within"]
         for name, node in definitions.items()
-        if lies_within(node) and name in known
+        if node.has("within") and name in known
     }
     above: dict[str, str] = {}
     for name, place in places.items():

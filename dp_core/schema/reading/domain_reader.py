@@ -216,7 +216,7 @@ def levels_by_group(keys: Mapping[str, Node]) -> tuple[Node, Groups]:
             merged[text] = place
     if not groups:
         raise node.error(f"lists no group; add some, such as {_EXAMPLE}.")
-    return Node(merged, node.source, node.line, node.key), groups
+    return replace(node, content=merged), groups
 
 
 def groups_of_codes(column: Column, keys: Mapping[str, Node]) -> Groups:

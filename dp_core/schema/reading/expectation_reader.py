@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -127,35 +127,20 @@ class _Arguments:
     def _value(self, node: Node, kind: str, found: Mapping[str, object]) -> object:
         if kind in ("value", "values"):
             column = self._known[str(found["column"])]
-            if kind == "value":
-                return _read_bound(node, column)
-            return [_member(item, column) for item in _some(node)]
+            if kind == "values":
+                return [_member(item, column) for item in _some(node)]
+            if column.levels:
+                raise node.error(
+                    f"the values of {column.name!r} are texts without bounds; use"
+                    " expect_column_values_to_be_in_set."
+                )
+            return _member(node, column)
         if kind == "value pairs":
             pair = [self._known[str(found[key])] for key in ("column_A", "column_B")]
             return [_pair(item, pair) for item in _some(node)]
-        return _plain(node, kind, "pair" if "column_A" in found else "list")
-
-
-def _plain(node: Node, kind: str, nulls: str) -> object:
-    """Return an argument that does not depend on a column."""
-    if kind == "whole":
-        return node.integer(minimum=0, maximum=MOST)
-    if kind == "number":
-        return _number(_exact(node, node.fraction()))
-    if kind == "share":
-        return float(node.fraction(above=0, maximum=1))
-    if kind == "flag":
-        return node.boolean()
-    if kind == "any or all":
-        return node.choice(("any", "all"))
-    if kind == "null rows":
-        return node.choice(_NULL_ROWS[nulls])
-    if kind == "regex":
-        return _regex(node)
-    if kind == "regexes":
-        return [_regex(item) for item in _some(node)]
-    assert kind == "date format"
-    return _date_format(node)
+        if kind == "null rows":
+            return node.choice(_NULL_ROWS["pair" if "column_A" in found else "list"])
+        return _PLAIN[kind](node)
 
 
 def _some(node: Node) -> tuple[Node, ...]:
@@ -163,15 +148,6 @@ def _some(node: Node) -> tuple[Node, ...]:
     if not items:
         raise node.error("the list is empty; give at least one value.")
     return items
-
-
-def _read_bound(node: Node, column: Column) -> object:
-    if column.levels:
-        raise node.error(
-            f"the values of {column.name!r} are texts without bounds; use"
-            " expect_column_values_to_be_in_set."
-        )
-    return _member(node, column)
 
 
 def _member(node: Node, column: Column) -> object:
@@ -256,3 +232,16 @@ def _scale(column: Column) -> str:
     if column.levels:
         return "text"
     return column.kind if column.type.own_texts else "number"
+
+
+_PLAIN: Mapping[str, Callable[[Node], object]] = {
+    "whole": lambda node: node.integer(minimum=0, maximum=MOST),
+    "number": lambda node: _number(_exact(node, node.fraction())),
+    "share": lambda node: float(node.fraction(above=0, maximum=1)),
+    "flag": Node.boolean,
+    "any or all": lambda node: node.choice(("any", "all")),
+    "regex": _regex,
+    "regexes": lambda node: [_regex(item) for item in _some(node)],
+    "date format": _date_format,
+}
+"""How arguments are read that do not depend on a column, by their kinds."""

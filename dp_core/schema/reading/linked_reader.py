@@ -15,7 +15,6 @@ from dp_core.kernel.counting.linked_columns import MEMBERS, MOST_MEMBERS, OTHER
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import NO_MEMBER, NO_OTHER, Larger, LinkedTables
 from dp_core.schema.linked.member_counts import decided_by_codes, widen_schema
-from dp_core.schema.reading.dependency_reader import follows, lies_within
 from dp_core.schema.reading.domain_reader import is_private
 from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.stated_rules.rule_reader import (
@@ -161,11 +160,6 @@ class StatedTables:
             )
 
 
-def is_linked(root: Node) -> bool:
-    """Return whether a document has linked tables."""
-    return isinstance(root.content, Mapping) and "tables" in root.content
-
-
 def read_tables(root: Node, faults: Faults) -> StatedTables:
     """Return the linked tables of a schema.
 
@@ -207,7 +201,7 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
     inside = tuple(
         name
         for name, node in homes.columns.items()
-        if lies_within(node) and node.entries()["within"].content in persons.columns
+        if node.has("within") and node.entries()["within"].content in persons.columns
     )
     for name in inside:
         faults.note(homes.columns[name].entries()["within"].error(_HOUSEHOLDS_ONLY))
@@ -217,12 +211,7 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
     least, most = unit.get("min_members", 0), unit.get("max_members", MOST_MEMBERS)
     place = entries.get("unit", entries["tables"])
     size = {"type": "integer", "min": str(least), "max": str(most), "out_of_range": "reject"}
-    members = Node(
-        {key: replace(place, content=value, quoted=True) for key, value in size.items()},
-        root.source,
-        place.line,
-        f"columns.{MEMBERS}",
-    )
+    members = replace(place.stating(size), key=f"columns.{MEMBERS}")
     every = {**homes.columns, MEMBERS: members, **persons.columns}
     columns = {
         name: one for name, one in every.items() if name == MEMBERS or name not in faults.bad
@@ -232,10 +221,7 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
         key: value for key, value in entries.items() if key not in ("tables", "unit", *_NOT_LINKED)
     }
     flat["columns"] = replace(entries["tables"], content=columns)
-    flat["ignore"] = replace(
-        entries["tables"],
-        content=tuple(replace(entries["tables"], content=name, quoted=True) for name in ignore),
-    )
+    flat["ignore"] = entries["tables"].stating(ignore)
     rules: tuple[Node, ...] = ()
     if "rules" in entries and isinstance(entries["rules"].content, tuple):
         rules = entries["rules"].content
@@ -356,9 +342,9 @@ def _is_sound(name: str, node: Node, is_parent: bool) -> bool:
         )
     if not isinstance(node.content, Mapping):
         return True
-    if lies_within(node) and not is_parent:
+    if node.has("within") and not is_parent:
         raise node.content["within"].error(_HOUSEHOLDS_ONLY)
-    if follows(node):
+    if node.has("follows"):
         raise node.content["follows"].error(
             "linked tables have no columns that follow others yet; remove the key and state the"
             " levels, or put the column under `ignore`."

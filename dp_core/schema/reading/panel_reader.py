@@ -23,7 +23,7 @@ from dp_core.schema.panel.panel_waves import (
     wave_column,
 )
 from dp_core.text.documents.faults import Faults
-from dp_core.text.documents.node import Node, one_of
+from dp_core.text.documents.node import TRUE, Node, one_of
 from dp_core.text.documents.typed_text import quote
 
 EXAMPLE = "{person: person_id, wave: year, waves: [2023, 2024, 2025]}"
@@ -73,11 +73,6 @@ class StatedPanel:
         return replace(schema, panel=self.panel, unit=unit, document=document)
 
 
-def is_panel(root: Node) -> bool:
-    """Return whether a document states a panel."""
-    return isinstance(root.content, Mapping) and "panel" in root.content
-
-
 def read_panel(root: Node, faults: Faults) -> StatedPanel:
     """Return the panel that a schema states.
 
@@ -90,9 +85,8 @@ def read_panel(root: Node, faults: Faults) -> StatedPanel:
     """
     entries = root.entries()
     node = entries["panel"]
-    if isinstance(node.content, Mapping) and "columns" in node.content:
-        flat = {key: value for key, value in entries.items() if key != "panel"}
-        return StatedPanel(flat=replace(root, content=flat), panel=_of_records(node))
+    if node.has("columns"):
+        return StatedPanel(flat=root.without("panel"), panel=_of_records(node))
     stated = faults.of(None, _read_stated, node)
     definitions = None
     if "columns" in entries:
@@ -205,8 +199,8 @@ class _Records:
         return {
             word
             for node in self._definitions.values()
-            if isinstance(node.content, Mapping) and "levels" in node.content
-            for word in _words(node.content["levels"])
+            if node.has("levels")
+            for word in _words(node.entries()["levels"])
         }
 
     def make(self, root: Node) -> StatedPanel:
@@ -248,16 +242,10 @@ class _Records:
         del flat["panel"]
         flat["columns"] = replace(place, content=columns)
         at = self._entries["panel"]
-        flat["unit"] = replace(
-            at,
-            content={
-                "column": replace(at, content=panel.person, quoted=True),
-                "max_rows": replace(at, content="1", quoted=True),
-            },
-        )
+        flat["unit"] = at.stating({"column": panel.person, "max_rows": 1})
         if not panel.balanced:
             nobody = {name: "no" for name in panel.takes_part.values()}
-            self._zeros.append(_node(nobody, at))
+            self._zeros.append(at.stating(nobody))
         for key in ("rules", "impossible"):
             if key in flat and isinstance(flat[key].content, tuple):
                 items = flat[key].content
@@ -295,7 +283,7 @@ class _Records:
         A constant column, and one that is not read, has no waves of its own.
         """
         keys = node.entries(example="{type: integer, min: 0, max: 80, constant: true}")
-        rest = replace(node, content={k: v for k, v in keys.items() if k not in _OF_COLUMN})
+        rest = node.without(*_OF_COLUMN)
         role = keys.get("role")
         if role is not None and role.content == "id":
             return rest, ()
@@ -333,14 +321,13 @@ class _Records:
         return rest, tuple(wave for wave in waves if wave in own)
 
     def _in(self, wave: str, place: Node) -> Node:
-        return _node(
+        return place.stating(
             {
                 "type": "category",
-                "levels": list(TAKES_PART),
+                "levels": TAKES_PART,
                 "out_of_range": "reject",
                 "description": f"Whether the person takes part in wave {wave}",
-            },
-            place,
+            }
         )
 
     def _of_wave(self, name: str, node: Node, wave: str, panel: Panel) -> Node:
@@ -348,7 +335,7 @@ class _Records:
         keys = dict(node.entries())
         about = keys.get("description")
         told = about.content if about is not None and isinstance(about.content, str) else name
-        keys["description"] = _node(f"{told} (wave {wave})", about or node)
+        keys["description"] = (about or node).stating(f"{told} (wave {wave})")
         if "follows" in keys:
             return self._dependent(keys, node, wave, panel)
         if panel.balanced:
@@ -365,15 +352,15 @@ class _Records:
             present: object = {"not": ABSENT}
             if may_be_missing:
                 present = [present, "missing"]
-            self._zeros.append(_node({part: "yes", own: absent}, node))
+            self._zeros.append(node.stating({part: "yes", own: absent}))
         else:
             # Whether the value is missing says whether the person takes part.
             present = {"not": "missing"}
             if missing is None or missing.content == "reject":
-                keys["missing"] = _node("level", missing or node)
+                keys["missing"] = (missing or node).stating("level")
                 self._required.append(own)
-                self._zeros.append(_node({part: "yes", own: "missing"}, node))
-        self._zeros.append(_node({part: "no", own: present}, node))
+                self._zeros.append(node.stating({part: "yes", own: "missing"}))
+        self._zeros.append(node.stating({part: "no", own: present}))
         return replace(node, content=keys)
 
     def _dependent(self, keys: dict[str, Node], node: Node, wave: str, panel: Panel) -> Node:
@@ -403,7 +390,7 @@ class _Records:
             )
         mapped = keys["map"]
         assert isinstance(mapped.content, Mapping)
-        keys["map"] = replace(mapped, content={**mapped.content, ABSENT: _node(ABSENT, mapped)})
+        keys["map"] = replace(mapped, content={**mapped.content, ABSENT: mapped.stating(ABSENT)})
         if _has_listed_levels(keys.get("levels")):
             keys["levels"] = _with_absent(keys["levels"])
         return replace(node, content=keys)
@@ -443,8 +430,7 @@ def _for_those_in(takes_part: str, rule: str) -> str:
 
 
 def _is_constant(node: Node) -> bool:
-    keys = node.content if isinstance(node.content, Mapping) else {}
-    return "constant" in keys and str(keys["constant"].content).lower() in ("true", "yes", "on")
+    return node.has("constant") and str(node.entries()["constant"].content).lower() in TRUE
 
 
 def _words(levels: Node) -> tuple[str, ...]:
@@ -467,7 +453,7 @@ def _has_listed_levels(levels: Node | None) -> bool:
 
 def _with_absent(levels: Node) -> Node:
     """Return listed levels with the level of a person who is not in the wave."""
-    one = _node(ABSENT, levels)
+    one = levels.stating(ABSENT)
     if isinstance(levels.content, tuple):
         return replace(levels, content=(*levels.content, one))
     assert isinstance(levels.content, Mapping)
@@ -477,9 +463,9 @@ def _with_absent(levels: Node) -> Node:
 def _names(item: Node, name: str, levels: Collection[str]) -> bool:
     """Return whether a rule names a column."""
     if isinstance(item.content, Mapping):
-        return name in item.content
+        return item.has(name)
     if isinstance(item.content, tuple):
-        return any(isinstance(one.content, Mapping) and name in one.content for one in item.content)
+        return any(one.has(name) for one in item.content)
     return _with_names(item, {name: name + "_"}, levels).content != item.content
 
 
@@ -499,15 +485,6 @@ def _with_names(item: Node, names: Mapping[str, str], levels: Collection[str]) -
     return replace(
         item, content=pattern.sub(lambda found: names.get(found[0], found[0]), item.content)
     )
-
-
-def _node(value: object, place: Node) -> Node:
-    """Return a value as a node at a place of the file."""
-    if isinstance(value, Mapping):
-        return replace(place, content={key: _node(one, place) for key, one in value.items()})
-    if isinstance(value, list):
-        return replace(place, content=tuple(_node(one, place) for one in value))
-    return replace(place, content=str(value), quoted=True)
 
 
 def _of_records(node: Node) -> Panel:

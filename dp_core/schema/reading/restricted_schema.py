@@ -34,19 +34,6 @@ def restricted_schema(schema: Schema, names: Collection[str]) -> Schema:
     Raises:
         BadInput: if a name is not a column, or the schema has linked tables.
     """
-    return parse_schema(restricted_document(schema, names))
-
-
-def restricted_document(schema: Schema, names: Collection[str]) -> dict[str, object]:
-    """Return the document of `restricted_schema`, which `parse_schema` reads.
-
-    Args:
-        schema: Schema of the whole file, which is a single table.
-        names: Released columns to keep, at least one.
-
-    Raises:
-        BadInput: if a name is not a column, or the schema has linked tables.
-    """
     if schema.linked is not None:
         raise BadInput("The schema has linked tables, so no columns can be left out.")
     for name in names:
@@ -79,7 +66,7 @@ def restricted_document(schema: Schema, names: Collection[str]) -> dict[str, obj
     for key in ("rules", "totals", "expectations"):
         if not document.get(key, True):
             del document[key]
-    return document
+    return parse_schema(document)
 
 
 def kept_columns(schema: Schema, names: Collection[str]) -> tuple[str, ...]:

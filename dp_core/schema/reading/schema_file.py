@@ -32,19 +32,17 @@ from dp_core.schema.reading.column_reader import (
     read_column,
 )
 from dp_core.schema.reading.dependency_reader import (
+    KEYS,
+    PLACE,
     check_rule,
-    follows,
     in_order,
-    lies_within,
     read_dependent,
     read_nested,
-    without_place,
-    without_rule,
 )
 from dp_core.schema.reading.expectation_reader import EXAMPLE as EXPECTATION_EXAMPLE
 from dp_core.schema.reading.expectation_reader import read_expectation
-from dp_core.schema.reading.linked_reader import is_linked, read_tables
-from dp_core.schema.reading.panel_reader import is_panel, read_panel
+from dp_core.schema.reading.linked_reader import read_tables
+from dp_core.schema.reading.panel_reader import read_panel
 from dp_core.schema.reading.schema_document import VERSION, schema_document
 from dp_core.schema.reading.stated_rules.column_rule_reader import EXAMPLE as RULE_EXAMPLE
 from dp_core.schema.reading.stated_rules.column_rule_reader import read_column_rule
@@ -117,13 +115,13 @@ def parse_schema(
 def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
     """Return the schema of a top value; `each` is whether to collect all its faults."""
     faults = Faults(root.source, each=each)
-    if is_panel(root) and not is_linked(root) and not _SPEC_KEYS & set(root.entries()):
-        stated = read_panel(root, faults)
-        return stated.of(_read_flat(stated.flat, folder, faults, stated.definitions))
-    if not is_linked(root) or _SPEC_KEYS & set(root.entries()):
+    if any(map(root.has, _SPEC_KEYS)) or not (root.has("tables") or root.has("panel")):
         return _read_flat(root, folder, faults)
-    tables = read_tables(root, faults)
-    return tables.widen(_read_flat(tables.flat, folder, faults), faults)
+    if root.has("tables"):
+        tables = read_tables(root, faults)
+        return tables.widen(_read_flat(tables.flat, folder, faults), faults)
+    stated = read_panel(root, faults)
+    return stated.of(_read_flat(stated.flat, folder, faults, stated.definitions))
 
 
 def _read_flat(
@@ -171,10 +169,10 @@ def _read_flat(
             ignored = of((), keys["ignore"].texts, example="[interview_id]")
         others = tuple(name for name in definitions if name not in identifiers)
         unit = of(unit, _read_unit, keys["unit"], policies.missing_values, others, ignored)
-    following = {name: node for name, node in definitions.items() if follows(node)}
+    following = {name: node for name, node in definitions.items() if node.has("follows")}
     read = {
         name: of(
-            None, read_column, name, without_place(node) if lies_within(node) else node, policies
+            None, read_column, name, node.without(*PLACE) if node.has("within") else node, policies
         )
         for name, node in definitions.items()
         if roles[name] == "" and name not in following
@@ -186,8 +184,9 @@ def _read_flat(
             "has no column to release that does not follow another; add one, such as age:"
             f" {COLUMN_EXAMPLE}."
         )
+    in_file = definitions if of_file is None else of_file
     ignore = (
-        *of((), _read_ignore, keys.get("ignore"), definitions if of_file is None else of_file),
+        *read_or("ignore", (), partial(_read_ignore, columns=in_file)),
         *(name for name in identifiers if name != unit.column),
     )
     faults.bad |= {name for name, role in roles.items() if role is None}
@@ -217,14 +216,17 @@ def _read_flat(
         check_rule(schema, rule.text, rule.columns, item)
         return rule
 
-    def each(read: Callable[[Node], _Item], example: str) -> Callable[[Node], tuple[_Item, ...]]:
-        return partial(_read_each, read=read, faults=faults, example=example)
+    def read_each(key: str, read: Callable[[Node], _Item], example: str) -> tuple[_Item, ...]:
+        """Return what the items of a list state; skips items about bad columns."""
+        items = read_or(key, (), lambda node: tuple(faults.items(node, example=example)))
+        found = [of(None, read, item) for item in items]
+        return tuple(one for one in found if one is not None)
 
     no_rules: tuple[StructuralZeros, tuple[ColumnRule, ...]] = (StructuralZeros(), ())
     zeros, between = read_or("impossible", no_rules, lambda node: read_rules(node, schema, faults))
-    between += read_or("rules", (), each(read_rule, RULE_EXAMPLE))
+    between += read_each("rules", read_rule, RULE_EXAMPLE)
     read_one = partial(read_expectation, schema=schema)
-    expected = read_or("expectations", (), each(read_one, EXPECTATION_EXAMPLE))
+    expected = read_each("expectations", read_one, EXPECTATION_EXAMPLE)
     faults.stop()
     schema = replace(schema, zeros=zeros, rules=between)
     schema = replace(schema, zeros=with_excluded_boxes(schema, between)) if between else schema
@@ -275,14 +277,6 @@ def _top_keys(root: Node, faults: Faults) -> Mapping[str, Node]:
     return keys
 
 
-def _read_each(
-    node: Node, read: Callable[[Node], _Item], faults: Faults, example: str
-) -> tuple[_Item, ...]:
-    """Return what the items of a list state; notes faults, and skips items about bad columns."""
-    found = [faults.of(None, read, item) for item in faults.items(node, example=example)]
-    return tuple(one for one in found if one is not None)
-
-
 def _check_weight(keys: Mapping[str, Node], schema: Schema) -> None:
     """Refuse rules about a weight that is calibrated, because calibration changes its values."""
     weight = schema.weight
@@ -328,9 +322,7 @@ def _read_unit(
     return ProtectedUnit("person", column, most, missing_values)
 
 
-def _read_ignore(node: Node | None, columns: Mapping[str, Node]) -> tuple[str, ...]:
-    if node is None:
-        return ()
+def _read_ignore(node: Node, columns: Mapping[str, Node]) -> tuple[str, ...]:
     names = node.texts(example="[interview_id]")
     for name in names:
         if name in columns:
@@ -342,12 +334,12 @@ def _read_ignore(node: Node | None, columns: Mapping[str, Node]) -> tuple[str, .
 
 def _unread(node: Node) -> str:
     """Return the role of a column that is neither read nor released; empty for other columns."""
-    if not isinstance(node.content, Mapping) or "role" not in node.content:
+    if not node.has("role"):
         return ""
-    role = node.content["role"].choice(ROLES)
+    role = node.entries()["role"].choice(ROLES)
     if role not in UNREAD:
         return ""
-    for key, place in node.content.items():
+    for key, place in node.entries().items():
         if key not in ("role", "type", "description"):
             raise place.error(
                 f"a column with `role: {role}` is neither read nor released; remove this key."
@@ -381,7 +373,9 @@ def _read_dependent(name: str, node: Node, source: Column, policies: Policies) -
     keys = node.entries()
     if "type" in keys and not column_type(one_of(keys["type"], words())).levels:
         raise keys["type"].error("a column with `follows` must be a category or an ordinal.")
-    column = read_column(name, without_rule(node), replace(policies, out_of_range="reject"))
+    # `out_of_range` has another meaning here, see `DependentColumn`.
+    alone = node.without(*KEYS, "out_of_range")
+    column = read_column(name, alone, replace(policies, out_of_range="reject"))
     own = keys.get("out_of_range")
     policy = one_of(own, OUT_OF_RANGE) if own is not None else policies.out_of_range
     return read_dependent(replace(column, out_of_range=policy), node, source, policies.folder)

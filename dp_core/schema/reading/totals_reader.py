@@ -9,7 +9,7 @@ impossible combinations, are refused.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -88,10 +88,10 @@ def check_possible(
     if len(found) == 1:
         (name,) = found
         (stated,) = (each for each in totals if each.column == name)
-        labels = schema.column(name).code_labels()
-        levels = ", ".join(
-            quote(labels[code]) for code in impossible_levels(stated, schema)[:_SHOWN]
-        )
+        labels, possible = schema.column(name).code_labels(), _possible((name,), schema)
+        assert possible is not None  # or there would be no contradiction
+        codes = np.flatnonzero(~possible & (np.array(stated.counts) > 0))[:_SHOWN]
+        levels = ", ".join(quote(labels[code]) for code in codes)
         raise places[name].error(
             f"no record can have {name} = {levels}, because of combinations that the schema calls"
             " impossible; write 0 as the total, or correct the rules."
@@ -234,7 +234,8 @@ def contradiction(totals: Sequence[PublicTotals], schema: Schema) -> tuple[str, 
     """
     by_name = {each.column: each for each in decisive(totals, schema.domain.nested)}
     tied = [
-        tuple(name for name in by_name if _own(name, schema) in part) for part in _parts(schema)
+        tuple(name for name in by_name if _own(name, schema) in part)
+        for part in schema.zeros.blocks(schema.domain)
     ]
     for size in range(1, max(map(len, tied), default=0) + 1):
         for names in (each for part in tied for each in itertools.combinations(part, size)):
@@ -246,29 +247,10 @@ def contradiction(totals: Sequence[PublicTotals], schema: Schema) -> tuple[str, 
     return ()
 
 
-def impossible_levels(totals: PublicTotals, schema: Schema) -> list[int]:
-    """Return the codes to which the totals assign records, but which no record can have."""
-    possible = _possible((totals.column,), schema)
-    if possible is None:
-        return []
-    return [int(code) for code in np.flatnonzero(~possible & (np.array(totals.counts) > 0))]
-
-
 def _own(name: str, schema: Schema) -> str:
     """Return the column that rules name instead: the smallest areas in place of larger ones."""
     nested = schema.domain.nested
     return nested.lowest if nested is not None and name in nested.columns else name
-
-
-def _parts(schema: Schema) -> Iterator[set[str]]:
-    """Yield the sets of columns that rules link to one another, directly or through others."""
-    left = [{*rule.columns} for rule in schema.zeros.rules]
-    while left:
-        part = left.pop()
-        while touching := [each for each in left if each & part]:
-            left = [each for each in left if not each & part]
-            part = part.union(*touching)
-        yield part
 
 
 def _with_tied(names: Collection[str], schema: Schema) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ so that every comparison is exact. A condition about values is false if one of t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, Protocol, TypeAlias
@@ -242,12 +242,12 @@ class RuleRows:
     rows: int
 
 
-def rows_that_break(rule: ColumnRule, rows: RuleRows) -> NDArray[np.bool_]:
-    """Return which rows break a rule, shape (rows,)."""
-    broken = np.zeros(rows.rows, dtype=bool)
-    for clause in rule.clauses:
-        broken |= all_hold(clause, rows)
-    return broken
+def any_holds(clauses: Iterable[Clause], rows: RuleRows) -> NDArray[np.bool_]:
+    """Return in which rows all conditions of some clause hold, shape (rows,)."""
+    held = np.zeros(rows.rows, dtype=bool)
+    for clause in clauses:
+        held |= all_hold(clause, rows)
+    return held
 
 
 def all_hold(clause: Clause, rows: RuleRows) -> NDArray[np.bool_]:

@@ -25,7 +25,7 @@ from dp_core.schema.rules.column_rules import (
     Equality,
     RuleRows,
     Units,
-    all_hold,
+    any_holds,
 )
 from dp_core.schema.rules.unit_bounds import UnitBounds, unit_bounds, units_by_column
 
@@ -173,14 +173,6 @@ class Bins:
         return RuleRows(codes, missing, values, rows)
 
 
-def breaks(block: Block, rows: RuleRows) -> Flags:
-    """Return which rows break a rule of a block, shape (rows,)."""
-    found = np.zeros(rows.rows, dtype=bool)
-    for clause in block.clauses:
-        found |= all_hold(clause, rows)
-    return found
-
-
 def witnesses(bins: Bins, codes: Mapping[str, Array]) -> tuple[Flags, Ints]:
     """Return for which rows values that obey all rules are found, and these values.
 
@@ -254,7 +246,7 @@ def _obedient_rows(
             break
         drawn, hopeless = tried(attempt, left)
         seen = bins.rule_rows(_rows_of(codes, left), drawn)
-        fits = within.rows(left).contains(drawn) & ~breaks(bins.block, seen)
+        fits = within.rows(left).contains(drawn) & ~any_holds(bins.block.clauses, seen)
         found[left[fits]] = True
         values[:, left[fits]] = drawn[:, fits]
         left = left[~fits & ~hopeless]
@@ -379,7 +371,8 @@ def _narrow(low: Ints, high: Ints, inequalities: Sequence[_Inequality]) -> None:
     # Bounds of differences are shortest paths: they are final after as many passes as there are
     # variables, unless no values exist (Bellman, R. (1958). On a routing problem. Quarterly of
     # Applied Mathematics 16, 87-90).
-    differences = all(_is_difference(one) for one in inequalities)
+    factors = [sorted(factor for _, factor in one.terms) for one in inequalities]
+    differences = all(len(each) == 1 or each == [-1, 1] for each in factors)
     passes = len(low) + 2 if differences else _PASSES
     for _ in range(passes):
         if not rows.size:
@@ -409,8 +402,3 @@ def _narrow(low: Ints, high: Ints, inequalities: Sequence[_Inequality]) -> None:
         rows = rows[changed & (own_low <= own_high).all(axis=0)]
     if differences:
         low[:, rows] = high[:, rows] + 1
-
-
-def _is_difference(one: _Inequality) -> bool:
-    factors = sorted(factor for _, factor in one.terms)
-    return len(factors) == 1 or factors == [-1, 1]

@@ -25,7 +25,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.schema.definition import Schema
-from dp_core.schema.rules.column_rules import Array, all_hold
+from dp_core.schema.rules.column_rules import Array, any_holds
 from dp_core.schema.rules.feasible_values import (
     Bins,
     Block,
@@ -33,7 +33,6 @@ from dp_core.schema.rules.feasible_values import (
     Ints,
     Range,
     blocks_of,
-    breaks,
     drawn_values,
     witnesses,
 )
@@ -288,7 +287,7 @@ def _obedient_values(
         units[place] = each.of(values[each.column])
     # A position that is narrower than a unit may have a value between two units.
     units = np.clip(units, within.low, within.high)
-    left = np.flatnonzero(breaks(block, bins.rule_rows(codes, units)))
+    left = np.flatnonzero(any_holds(block.clauses, bins.rule_rows(codes, units)))
     for attempt in range(_ROUNDS):
         if not left.size:
             break
@@ -296,7 +295,8 @@ def _obedient_values(
         if attempt:
             units[:, left] = _redrawn(block, bins, own, units[:, left], draw, rng)
         tried = _determine_units(block, bins, own, units[:, left], within.rows(left))
-        good = within.rows(left).contains(tried) & ~breaks(block, bins.rule_rows(own, tried))
+        broken = any_holds(block.clauses, bins.rule_rows(own, tried))
+        good = within.rows(left).contains(tried) & ~broken
         units[:, left[good]] = tried[:, good]
         left = left[~good]
     for last in (False, True):
@@ -370,9 +370,7 @@ def _determine_units(
     place = {name: number for number, name in enumerate(block.names)}
     for equality in block.equalities:
         seen = bins.rule_rows(codes, found)
-        applies = np.zeros(seen.rows, dtype=bool)
-        for when in equality.when:
-            applies |= all_hold(when, seen)
+        applies = any_holds(equality.when, seen)
         for name, _ in equality.terms:
             if name in seen.missing:
                 applies &= ~seen.missing[name]
@@ -393,8 +391,8 @@ def _determine_units(
 def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Table:
     """Return synthetic codes as values in the schema's own labels and units, which obey its rules.
 
-    Without rules it is `dp_core.schema.decoding.decode`. With rules, all values are drawn in the
-    same way; then rows that break a rule are drawn again in the columns that rules compare.
+    All values are drawn as `dp_core.schema.decoding.draw_values` does. Then rows that break a rule
+    are drawn again in the columns that rules compare.
 
     Args:
         schema: Schema with the columns of `data`, in any order.
@@ -402,17 +400,15 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
         rng: Generator for post-processing.
 
     Returns:
-        One column per released column of the schema, in its order.
+        One column per released column of the schema, in its order; dependent columns are derived
+        from the row's value of their source.
 
     Raises:
         ValueError: if the codes of a record leave no values that obey the rules.
     """
     # Here, because plans use this module and need no Arrow.
-    from dp_core.schema import decoding
     from dp_core.schema.decoding import assemble_columns, draw_values
 
-    if not schema.rules:
-        return decoding.decode(schema, data, rng=rng)
     codes = {column.name: data.column(column.name) for column in schema.columns}
     arrays = {name: draw_values(schema.column(name), own, rng=rng) for name, own in codes.items()}
 

@@ -10,26 +10,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.definition import Schema
-from dp_core.schema.rules.column_rules import ColumnRule, RuleRows, Units, rows_that_break
+from dp_core.schema.rules.column_rules import ColumnRule, RuleRows, Units, any_holds
 from dp_core.schema.structure.structural_zeros import Rule
 from dp_core.tables.cliques import Nesting
 
-
-class _Stated(Protocol):
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-
-
-_R = TypeVar("_R", bound=_Stated)
+_R = TypeVar("_R", Rule, ColumnRule, Nesting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +103,7 @@ class Between(RowRule[ColumnRule]):
         return map(cls, schema.rules)
 
     def breaks(self, rows: RuleRows) -> NDArray[np.bool_]:
-        return rows_that_break(self.rule, rows)
+        return any_holds(self.rule.clauses, rows)
 
 
 class Within(RowRule[Nesting]):

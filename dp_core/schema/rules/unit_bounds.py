@@ -41,7 +41,12 @@ def unit_bounds(column: Column, units: Units) -> UnitBounds:
         column: The column in any codes: the schema's own, on a grid, or as stored.
         units: Its units.
     """
-    bins = _units_of_bins(column, units)
+    if units.edges:
+        firsts = [bisect_right(units.edges, edge) - 1 for edge in column.edges[:-1]]
+        lasts = [bisect_left(units.edges, edge) - 1 for edge in column.edges[1:]]
+        bins = [(low, max(low, high)) for low, high in zip(firsts, lasts, strict=True)]
+    else:
+        bins = list(zip(*units_of_bins(column, units.decimals), strict=True))
     if column.unknown:
         bins = [(bins[0][0], bins[-1][1])] * len(bins)
     if column.missing_code is not None:
@@ -70,15 +75,6 @@ def codes_that_hold(
     ends = bounds[name].low, bounds[name].high
     sure = able & (factor * ends[factor > 0] <= condition.bound)
     return sure, able & (factor * ends[factor < 0] <= condition.bound)
-
-
-def _units_of_bins(column: Column, units: Units) -> list[tuple[int, int]]:
-    """Return the least and the greatest unit of each bin."""
-    if units.edges:
-        firsts = [bisect_right(units.edges, edge) - 1 for edge in column.edges[:-1]]
-        lasts = [bisect_left(units.edges, edge) - 1 for edge in column.edges[1:]]
-        return [(low, max(low, high)) for low, high in zip(firsts, lasts, strict=True)]
-    return list(zip(*units_of_bins(column, units.decimals), strict=True))
 
 
 def values_of(column: Column, units: Units, whole: NDArray[np.int64], codes: Array) -> Array:

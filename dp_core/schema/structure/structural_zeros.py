@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -203,7 +204,7 @@ class StructuralZeros:
                 impossible[np.ix_(*[np.asarray(codes, dtype=np.intp) for codes in box])] = True
         return impossible
 
-    def blocks(self, domain: Domain, *, most_cells: int) -> tuple[Clique, ...]:
+    def blocks(self, domain: Domain, *, most_cells: float = math.inf) -> tuple[Clique, ...]:
         """Return the sets of columns that are connected by rules; no two share a column.
 
         Rules that share a column belong to the same block. Small rules are added first; a rule that
@@ -211,7 +212,7 @@ class StructuralZeros:
 
         Args:
             domain: All columns.
-            most_cells: Most cells of a block.
+            most_cells: Most cells of a block; no limit by default.
         """
         found: list[set[str]] = []
         for columns in sorted(self.cliques, key=domain.size):

@@ -118,7 +118,9 @@ def hadamard(order: int) -> NDArray[np.int8]:
     if order == 1:
         found = np.ones((1, 1), dtype=np.int8)
     elif order > 2 and _is_prime(order - 1):
-        found = _skew(_residues(order - 1)) + np.eye(order, dtype=np.int8)
+        found = _with_border(_residues(order - 1))
+        found[1:, 0] = -1
+        found += np.eye(order, dtype=np.int8)
     elif order > 2 and _is_prime(order // 2 - 1) and (order // 2 - 1) % 4 == 1:
         core = _with_border(_residues(order // 2 - 1))
         one, other = np.array([[1, 1], [1, -1]]), np.array([[1, -1], [-1, -1]])
@@ -139,12 +141,6 @@ def _residues(prime: int) -> NDArray[np.int8]:
     character[0] = 0
     places = (np.arange(prime)[:, None] - np.arange(prime)[None, :]) % prime
     found: NDArray[np.int8] = character[places]
-    return found
-
-
-def _skew(core: NDArray[np.int8]) -> NDArray[np.int8]:
-    found = _with_border(core)
-    found[1:, 0] = -1
     return found
 
 

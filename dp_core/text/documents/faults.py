@@ -77,8 +77,9 @@ class Faults:
         if len(self.found) == 1:
             raise self.found[0]
         if self.found:
-            faults = [fault for error in self.found for fault in faults_of(error, self.source)]
-            raise as_error(self.source, faults)
+            source = self.source
+            found = [each.faults or (Fault(source, 0, "", each.message),) for each in self.found]
+            raise as_error(source, [fault for faults in found for fault in faults])
 
 
 def top_keys(
@@ -113,11 +114,6 @@ def top_keys(
         for key in required:
             faults.of(None, root.fields, known, required=(key,))
     return found
-
-
-def faults_of(error: BadInput, source: str) -> tuple[Fault, ...]:
-    """Return the faults of an error; a single fault without a place if the error has none."""
-    return error.faults or (Fault(source, 0, "", error.message),)
 
 
 def as_error(source: str, faults: Sequence[Fault]) -> BadInput:

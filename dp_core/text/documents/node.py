@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import ParamSpec, TypeAlias, TypeVar
 
@@ -240,6 +240,23 @@ class Node:
             if key not in entries:
                 raise self.error(f"the key {key!r} is missing; add it.")
         return entries
+
+    def has(self, key: str) -> bool:
+        """Return whether it is a mapping with that key."""
+        return isinstance(self.content, Mapping) and key in self.content
+
+    def without(self, *keys: str) -> Node:
+        """Return a mapping without some of its keys."""
+        kept = {key: value for key, value in self.entries().items() if key not in keys}
+        return replace(self, content=kept)
+
+    def stating(self, value: object) -> Node:
+        """Return a value that the program makes, at this place of the file; texts are quoted."""
+        if isinstance(value, Mapping):
+            return replace(self, content={key: self.stating(one) for key, one in value.items()})
+        if isinstance(value, list | tuple):
+            return replace(self, content=tuple(map(self.stating, value)))
+        return replace(self, content=str(value), quoted=True)
 
     def _shape(self) -> str:
         if self.content is None:

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-_KINDS: Mapping[str, tuple[str, str, str]] = {
-    ".xlsx": ("an Excel workbook", "read_excel", ""),
-    ".xls": ("an Excel workbook", "read_excel", ""),
-    ".ods": ("a spreadsheet", "read_excel", ""),
-    ".sav": ("an SPSS file", "read_spss", ""),
-    ".zsav": ("an SPSS file", "read_spss", ""),
-    ".dta": ("a Stata file", "read_stata", ""),
-    ".sas7bdat": ("a SAS file", "read_sas", ""),
-    ".xpt": ("a SAS file", "read_sas", ""),
-    ".feather": ("a Feather file", "read_feather", ""),
-    ".arrow": ("an Arrow file", "read_feather", ""),
-    ".rds": (
+_PANDAS = "Convert it with pandas: `pandas.%s({name!r}).to_parquet('NEW.parquet')`"
+_R = "Convert it in R: %s"
+_TABS, _UNPACK = "Save it with commas as CSV", "Unpack it, or compress it with gzip as .csv.gz"
+_KINDS = (
+    ((".xlsx", ".xls"), "an Excel workbook", _PANDAS % "read_excel"),
+    ((".ods",), "a spreadsheet", _PANDAS % "read_excel"),
+    ((".sav", ".zsav"), "an SPSS file", _PANDAS % "read_spss"),
+    ((".dta",), "a Stata file", _PANDAS % "read_stata"),
+    ((".sas7bdat", ".xpt"), "a SAS file", _PANDAS % "read_sas"),
+    ((".feather",), "a Feather file", _PANDAS % "read_feather"),
+    ((".arrow",), "an Arrow file", _PANDAS % "read_feather"),
+    ((".json",), "a JSON file", _PANDAS % "read_json"),
+    ((".rds",), "an R file", _R % "arrow::write_parquet(readRDS('{name}'), 'NEW.parquet')"),
+    (
+        (".rdata",),
         "an R file",
-        "",
-        "Convert it in R: arrow::write_parquet(readRDS('{name}'), 'NEW.parquet')",
+        _R % "load('{name}'), then arrow::write_parquet(DATA, 'NEW.parquet')",
     ),
-    ".rdata": (
-        "an R file",
-        "",
-        "Convert it in R: load('{name}'), then arrow::write_parquet(DATA, 'NEW.parquet')",
-    ),
-    ".json": ("a JSON file", "read_json", ""),
-    ".tsv": ("separated by tabs", "", "Save it with commas as CSV"),
-    ".tab": ("separated by tabs", "", "Save it with commas as CSV"),
-    ".zip": ("an archive", "", "Unpack it, and give the file in it"),
-    ".bz2": ("compressed with bzip2", "", "Unpack it, or compress it with gzip as .csv.gz"),
-    ".xz": ("compressed with xz", "", "Unpack it, or compress it with gzip as .csv.gz"),
-    ".zst": ("compressed with zstd", "", "Unpack it, or compress it with gzip as .csv.gz"),
-}
+    ((".tsv", ".tab"), "separated by tabs", _TABS),
+    ((".zip",), "an archive", "Unpack it, and give the file in it"),
+    ((".bz2",), "compressed with bzip2", _UNPACK),
+    ((".xz",), "compressed with xz", _UNPACK),
+    ((".zst",), "compressed with zstd", _UNPACK),
+)
+"""Endings of names, what such a file is, and what to do."""
 
 
 def conversion(name: str) -> str:
@@ -41,13 +35,8 @@ def conversion(name: str) -> str:
     >>> conversion("a.csv"), conversion("a.tsv")
     ('', 'is separated by tabs. dp-release reads CSV and Parquet only. Save it with commas as CSV.')
     """
-    for suffix, (what, call, how) in _KINDS.items():
-        if name.lower().endswith(suffix):
-            if call:
-                said = (
-                    f"Convert it with pandas: `pandas.{call}({name!r}).to_parquet('NEW.parquet')`"
-                )
-            else:
-                said = how.format(name=name)
+    for endings, what, how in _KINDS:
+        if name.lower().endswith(endings):
+            said = how.format(name=name)
             return f"is {what}. dp-release reads CSV and Parquet only. {said}."
     return ""

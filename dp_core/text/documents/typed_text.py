@@ -56,6 +56,15 @@ def parse_fraction(text: str) -> Fraction:
     return Fraction(stripped)
 
 
+def is_number(text: str) -> bool:
+    """Return whether a text is a number that `parse_fraction` reads."""
+    try:
+        parse_fraction(text)
+    except ValueError:
+        return False
+    return True
+
+
 def parse_date(text: str) -> datetime.date:
     """Return the day of an ISO date.
 

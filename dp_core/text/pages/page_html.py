@@ -1,10 +1,15 @@
-"""A page as HTML, for notebooks: no script, no style sheet, nothing fetched, all texts escaped."""
+"""A page as HTML, for notebooks, and templates of HTML pages: all texts are escaped.
+
+The HTML of a notebook has no script and no style sheet, and fetches nothing.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dp_core.text.pages.number_texts import cell_text, four_digits
 from dp_core.text.pages.page import (
@@ -17,6 +22,9 @@ from dp_core.text.pages.page import (
     Title,
     Verbatim,
 )
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 # Notebooks would set what stands between two dollar signs as a formula.
 _PLAIN = "tex2jax_ignore mathjax_ignore"
@@ -40,6 +48,29 @@ def prose_html(text: str) -> str:
     '<code>query</code> needs a &lt; b'
     """
     return _CODE.sub(r"<code>\1</code>", escape(text))
+
+
+def html_templates(*folders: Path) -> Environment:
+    """Return an environment for the templates of some folders; an undefined name is an error.
+
+    The filter `prose` shows what stands between backticks in a sentence as code.
+
+    Args:
+        folders: Folders of templates, searched in this order.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FileSystemLoader(folders, encoding="utf-8"),
+        autoescape=True,  # titles, names and labels are whatever the schema says
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["prose"] = lambda text: Markup(prose_html(str(text)))
+    return environment
 
 
 def page_html(page: Page) -> str:

@@ -36,9 +36,9 @@ from dp_core.kernel.step_names import interaction_step, table_step
 from dp_core.methods.bin_density.fitting import with_densities
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.compiled import kernel_document
-from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.schema.rules.possible_codes import decode
 from tests.browser import CHROMIUM, Page, browser
 from tests.measured import noisy_sums, noisy_table
 

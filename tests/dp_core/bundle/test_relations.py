@@ -22,8 +22,8 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import BinnedCounts, CellCounts, Interaction
 from dp_core.methods.replicates.posterior import posterior_tables
-from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
+from dp_core.schema.rules.possible_codes import decode
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.measured import noisy_sums, noisy_table
 

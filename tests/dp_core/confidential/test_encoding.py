@@ -13,8 +13,8 @@ from dp_core.confidential.encoding import Encoder, settle_zeros
 from dp_core.errors import SchemaViolation
 from dp_core.kernel.coding.problems import Problem
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
+from dp_core.schema.rules.possible_codes import decode
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.full import at_full_size
 

@@ -10,8 +10,8 @@ from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.plan.chosen_domain import Chosen, with_choices
-from dp_core.schema.decoding import decode
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.schema.rules.possible_codes import decode
 
 SCHEMA = """\
 version: 1

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from dp_core.errors import BadInput, similar
 from dp_core.inspection.advice import with_change
-from dp_core.inspection.file_check import check_frame
 from dp_core.inspection.findings import EXAMPLES
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.documents.strict_yaml import parse
-from tests.checked_files import check_files
+from tests.checked_files import check_files, check_frame
 from tests.schema_texts import FLATS, column, read
 
 TYPES = {

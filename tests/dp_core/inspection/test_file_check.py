@@ -11,9 +11,8 @@ import pytest
 from dp_core.confidential.encoding import Encoder
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.inspection.column_tally import MOST_TEXTS
-from dp_core.inspection.file_check import check_frame
 from dp_core.inspection.findings import EXAMPLES
-from tests.checked_files import check_files
+from tests.checked_files import check_files, check_frame
 from tests.schema_texts import column, read
 
 MANY = 50

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dp_core.inspection.advice import with_change
-from dp_core.inspection.file_check import check_frame
 from dp_core.inspection.findings import joined_findings
 from dp_core.schema.reading.schema_file import parse_schema
+from tests.checked_files import check_frame
 from tests.schema_texts import column, read
 
 ROWS = 60

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from dp_core.confidential.sources.frame_source import frame_source, frame_table
-from dp_core.inspection.file_check import check_frame
 from dp_core.inspection.public_profile import public_codebook
 from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.documents.strict_yaml import Document, parse
+from tests.checked_files import check_frame
 
 RNG = np.random.default_rng(5)
 ROWS = 400

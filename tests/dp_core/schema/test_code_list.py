@@ -9,11 +9,11 @@ import pytest
 from dp_core.confidential.encoding import Encoder
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Level
 from dp_core.schema.reading.domain_reader import groups_of_codes
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.schema.rules.possible_codes import decode
 from tests.schema_texts import assert_reads_back
 
 TRADES = """\

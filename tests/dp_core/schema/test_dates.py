@@ -11,8 +11,8 @@ import pytest
 from dp_core.confidential.encoding import Encoder
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.schema.decoding import decode
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.schema.rules.possible_codes import decode
 
 DAY = datetime.date(2004, 2, 29)
 FORMS = {"%d.%m.%Y": "29.02.2004", "%m/%d/%Y": "02/29/2004", "%Y%m%d": "20040229"}

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from dp_core.confidential.encoding import Encoder
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.schema.decoding import codes_of, decode
+from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.grid import on_grid
 from dp_core.schema.reading.domain_reader import bins_of
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.schema.rules.possible_codes import decode
 
 MANY = [str(number) for number in range(300)]
 DEFINITIONS = {

@@ -17,11 +17,11 @@ from dp_core.confidential.source import open_source
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.metrics.marginal_error import Tally
-from dp_core.schema.decoding import decode
 from dp_core.schema.dependencies import dependency_in_words, origin
 from dp_core.schema.grid import on_grid
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.schema.rules.possible_codes import decode
 from tasks.validation.expectations import validate
 from tests.full import some
 from tests.measured import noisy_table

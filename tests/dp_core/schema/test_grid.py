@@ -13,9 +13,9 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.grid import Coarsening, on_grid, variables
+from dp_core.schema.rules.possible_codes import decode
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.tables.coarse_counter import CoarseCounter
 

@@ -7,10 +7,9 @@ import pytest
 
 from dp_core.confidential.source import open_source
 from dp_core.errors import BadInput
-from dp_core.inspection.file_check import check_frame
 from flows.cli.actions.file_check import check
 from tasks.validation import expectations
-from tests.checked_files import check_files
+from tests.checked_files import check_files, check_frame
 from tests.full import at_full_size
 from tests.plain_judge import PlainJudge
 from tests.schema_texts import read

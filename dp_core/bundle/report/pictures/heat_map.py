@@ -34,7 +34,7 @@ from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables, other
-from dp_core.text.pages.html_template import html_templates
+from dp_core.text.pages.page_html import html_templates
 
 LIMITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
 """Limits of the classes of a TVD; a value on a limit is in the lower class."""

@@ -315,8 +315,7 @@ class _Reader:
         if found := _with_text(self._rest):
             text, of = found
             self._skip(len(text))
-            node = self._node
-            return of.read(Node(text, node.source, node.line, node.key)), of
+            return of.read(replace(self._node, content=text)), of
         if match := _NUMBER.match(self._rest):
             self._skip(match.end())
             try:

@@ -246,7 +246,7 @@ def _within(node: Node, text: str, column: Column) -> tuple[Alternatives, Altern
     text = text.strip().replace("≤", "<=").replace("≥", ">=")
 
     def value(part: str) -> Fraction:
-        return scale.read(Node(part, node.source, node.line, node.key))
+        return scale.read(replace(node, content=part))
 
     def against(sign: str, value: Fraction) -> Stated:
         if scale.continuous and column.decimals is None:

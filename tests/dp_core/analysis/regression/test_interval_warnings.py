@@ -22,8 +22,8 @@ from dp_core.inference.combine import combine
 from dp_core.inference.formulas.formula import read_formula
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.replicates.posterior import posterior_tables
-from dp_core.schema.decoding import decode
 from dp_core.schema.definition import Column, Level, Schema
+from dp_core.schema.rules.possible_codes import decode
 from tests.measured import NONE, noisy_table
 
 

@@ -18,7 +18,7 @@ from dp_core.analysis.regression.frames import frame_of, public_frame
 from dp_core.analysis.regression.possible_means import possible_means
 from dp_core.inference.formulas.formula import read_formula
 from dp_core.inference.questions.between_waves import read_any_question
-from dp_core.schema.decoding import decode
+from dp_core.schema.rules.possible_codes import decode
 from tests.dp_core.analysis.regression.test_interval_warnings import SCHEMA, people
 from tests.dp_core.bundle.conftest import make_published, write
 

@@ -27,8 +27,9 @@ from dp_core.methods.bin_density.neighbours import falls
 from dp_core.methods.code_values import numbers_of
 from dp_core.schema.bin_pieces import WHOLE
 from dp_core.schema.bin_values import BinValues
-from dp_core.schema.decoding import codes_of, decode
+from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Choice, Column, Level, Schema
+from dp_core.schema.rules.possible_codes import decode
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from tests.measured import noisy_table
 

@@ -17,8 +17,9 @@ from dp_core.methods.private_domain.questions import questions
 from dp_core.plan.chosen_domain import Chosen, read_statement, recoding, statement, with_choices
 from dp_core.plan.procedure import carry_out, decode_piece, sample
 from dp_core.schema.bin_pieces import weights_of
-from dp_core.schema.decoding import codes_of, decode, stored_codes
+from dp_core.schema.decoding import codes_of, stored_codes
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.schema.rules.possible_codes import decode
 from tests.specs import plan_of
 
 DRAWN = {

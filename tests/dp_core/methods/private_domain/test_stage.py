@@ -238,7 +238,7 @@ def test_equal_counts_keep_the_first_levels_of_the_schema():
 
 
 def test_a_set_cannot_be_decoded_before_bins_and_levels_are_chosen():
-    from dp_core.schema.decoding import decode
+    from dp_core.schema.rules.possible_codes import decode
 
     schema = parse_schema(_document())
     data = Dataset(schema.domain, np.zeros((4, 3), np.uint16))

@@ -17,9 +17,9 @@ from dp_core.methods.private_domain.quantile_tree import (
 )
 from dp_core.plan.chosen_domain import Chosen, with_choices
 from dp_core.schema.bin_pieces import spread, weights_of
-from dp_core.schema.decoding import decode
 from dp_core.schema.grid import on_grid, variables
 from dp_core.schema.reading.schema_file import parse_schema
+from dp_core.schema.rules.possible_codes import decode
 
 POSITIONS = 4096
 

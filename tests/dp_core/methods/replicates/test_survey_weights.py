@@ -14,9 +14,9 @@ from dp_core.errors import BadInput
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.replicates.survey_weights import Calibrator, deviation, rake
-from dp_core.schema.decoding import decode
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
+from dp_core.schema.rules.possible_codes import decode
 
 COLUMNS = """\
   sex:    {type: category, levels: {1: male, 2: female}}

@@ -15,7 +15,6 @@ from dp_core.confidential.encoding import Encoder, rule_rows, settle_zeros
 from dp_core.confidential.sources.common_types import is_readable, stored_type
 from dp_core.errors import BadInput
 from dp_core.inference.questions.question import threshold_condition
-from dp_core.inspection.file_check import check_frame
 from dp_core.kernel.coding.problems import Problem
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.column_types import registry
@@ -26,6 +25,7 @@ from dp_core.schema.expectations.suite import rules_of, suite_document
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.rules.file_rules import file_rules
 from dp_core.schema.rules.possible_codes import decode, with_possible_values
+from tests.checked_files import check_frame
 from tests.dp_core.schema.column_types.added_time import TYPE
 
 ROOT = Path(__file__).parents[4]

@@ -89,12 +89,6 @@ def test_rows_that_obey_and_columns_without_rules_keep_their_values():
     assert 0 < changed < 200
 
 
-def test_a_schema_with_rules_is_not_decoded_without_them():
-    schema = schema_of({"start": DATES, "end": DATES}, "start <= end")
-    with pytest.raises(ValueError, match="rules"):
-        decoding.decode(schema, records(schema, 5), rng=np.random.default_rng(1))
-
-
 def test_sums_hold_to_the_last_decimal_with_columns_of_different_decimals():
     whole = {**MONEY, "decimals": "0"}
     total = {"type": "number", "min": "-50", "max": "2000", "bins": "11", "decimals": "2"}

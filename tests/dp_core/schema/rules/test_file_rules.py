@@ -5,8 +5,7 @@ import copy
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.schema.rules.file_rules import FileRules
-from dp_core.schema.rules.stated_rules import check_rules
+from dp_core.schema.rules.file_rules import FileRules, check_rules
 from tests.vectors.make import DOCUMENT
 
 SIZES = {"sex": 3, "age": 3}
