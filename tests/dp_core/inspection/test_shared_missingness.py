@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dp_core.inspection.file_check import check_frame
 from dp_core.schema.reading.schema_file import parse_schema
+from tests.checked_files import check_frame
 
 NAMES = ("a", "b", "c", "d")
 
