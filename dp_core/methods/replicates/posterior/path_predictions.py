@@ -6,8 +6,8 @@ determine the third:
     P(a, c) = sum over b of P(a, b) P(b, c) / P(b).
 
 With deviations from independence R, that is R(a, c) = R(a, b) diag(1 / n P(b)) R(b, c), and a
-longer path is a longer product. Paths are those of the maximum spanning forest of the pairs of which
-a table or a trend was measured (Chow & Liu 1968). Columns of different trees are predicted to be
+longer path is a longer product. Paths are those of the maximum spanning forest (Chow & Liu 1968) of
+the pairs of which a table or a trend was measured. Columns of different trees are predicted to be
 independent. The tables on a path are the centres of their posteriors. Their predictions are nearer
 than those of means, which may be negative (`benchmarks/notes/posterior.md`). What is then unknown
 of the tables is the error variance of the prediction. Without it, intervals are too narrow where
