@@ -213,7 +213,7 @@ def failing(error):
 def test_an_expectation_that_cannot_be_judged_is_no_attempt(project, monkeypatch):
     """The trial uses the library; only the check at reading is left out."""
     monkeypatch.setattr(expectations, "SuiteJudge", SuiteJudge)
-    monkeypatch.setattr(expectation_reader, "_regex", lambda node: node.text())
+    monkeypatch.setitem(expectation_reader._PLAIN, "regex", lambda node: node.text())
     own = 'expectations:\n  - expect_column_values_to_match_regex: {column: sex, regex: "("}\n'
     for _ in range(4):
         write_schema(project, columns=f"{SCHEMA.partition('impossible:')[0]}{own}")

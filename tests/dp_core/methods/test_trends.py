@@ -16,6 +16,8 @@ from dp_core.kernel.cost.currency import largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.regressions.features import Number
+from dp_core.kernel.step_names import table_step
+from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.candidates.pair_trends import SHARE
@@ -257,3 +259,18 @@ def test_draws_scatter_about_a_trend_by_its_noise():
     ]
     assert np.mean(drawn) == pytest.approx(truth, abs=150)
     assert np.std(drawn) == pytest.approx(noise, rel=0.3)
+
+
+def test_a_column_with_the_name_of_a_step_is_told_apart():
+    assert table_step(("trend 1",), 0) == "'trend 1'"
+    assert table_step(("trend",), 0) == "trend"
+
+
+def test_sums_of_two_sources_are_used_together():
+    one = KnownSums(np.ones((1, 2, 2)), np.array([3.0]), np.array([[4.0]]))
+    two = KnownSums(np.zeros((2, 2, 2)), np.array([1.0, 2.0]), np.array([[2.0, 1.0], [1.0, 2.0]]))
+    both = one.and_also(two)
+    assert both.weights.shape == (3, 2, 2)
+    np.testing.assert_array_equal(both.values, [3, 1, 2])
+    np.testing.assert_array_equal(both.covariance, [[4, 0, 0], [0, 2, 1], [0, 1, 2]])
+    assert one.and_also(None) is one
