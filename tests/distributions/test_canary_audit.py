@@ -107,10 +107,11 @@ def test_a_release_keeps_what_it_claims(name):
     found = audit(case, rng=np.random.default_rng())
     assert found.passed(FALSE_ALARM)
     # The canaries change answers by as much as was charged, most of what is spent is for what they
-    # change (in AIM half: its second round measures the column that they do not change), and this
-    # very release would hardly have passed with less noise.
+    # change (in AIM half: its second round measures the column that they do not change; trends, a
+    # twelfth of a release, may be of other columns), and this very release would hardly have passed
+    # with less noise.
     assert found.reach > 0.95
-    assert found.share > (0.45 if name == "aim" else 0.7)
+    assert found.share > (0.45 if name == "aim" else 0.6)
     assert noise_power(case, found, FALSE_ALARM, factor=0.9) > 0.95
     if name in IN_MEMORY:
         assert power(case, found, FALSE_ALARM, factor=0.9) > 0.99
