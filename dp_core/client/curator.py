@@ -246,20 +246,8 @@ class Curator:
                 other columns or codes than the file has.
             BadInput: if the sum cannot be asked of linked tables.
         """
-        asked, grant, values = self._perturb(
-            Sum,  # type: ignore[type-abstract]
-            sum,
-            stage,
-            step,
-            cost,
-            replicate=replicate,
-            round=round,
-        )
-        return Totals(
-            of=asked,
-            values=self._in_units(values),
-            **self._paid(grant, replicate, round),
-        )
+        (found,) = self.totals(stage, (step,), (sum,), (cost,), replicate=replicate, round=round)
+        return found
 
     def totals(
         self,
@@ -269,6 +257,7 @@ class Curator:
         costs: Sequence[Fraction],
         *,
         replicate: int = 0,
+        round: int = 0,
     ) -> tuple[Totals, ...]:
         """Return noisy sums, each as `total` returns it; they are committed together.
 
@@ -278,6 +267,7 @@ class Curator:
             sums: The vetted sums, at least one.
             costs: Budget of each, in the release's currency.
             replicate: Index of the independent measurement, from 1; 0 (the default) if shared.
+            round: Number of the round, from 1; 0 (the default) if the method has no rounds.
 
         Raises:
             ValueError: as `total`.
@@ -287,12 +277,13 @@ class Curator:
         request = Noisy(
             stage=stage,
             replicate=replicate,
+            round=round,
             questions=tuple(sums),
             steps=tuple(steps),
             costs=tuple(costs),
         )
         return tuple(
-            Totals(of=of, values=self._in_units(values), **self._paid(grant, replicate, 0))
+            Totals(of=of, values=self._in_units(values), **self._paid(grant, replicate, round))
             for of, (grant, values) in zip(asked, self._kernel.answer(request), strict=True)
         )
 

@@ -37,7 +37,6 @@ _OF_BOUNDS = frozenset(("levels", "out-of-range", "missing-codes"))
 
 _SINGULAR: Mapping[str, str] = {
     "have": "has",
-    "lack": "lacks",
     "are": "is",
     "break": "breaks",
     "repeat": "repeats",

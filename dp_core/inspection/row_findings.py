@@ -231,8 +231,8 @@ class SharedMissingness:
     """Finds columns that are missing in the same rows, which a rule could say. Confidential.
 
     A release that does not know of it spends much of its budget on the pairs of these columns, and
-    what they say beyond being missing together is lost in noise.
-    Of each column it keeps the number of these rows and the sum of their hashes, in 64 bits.
+    what else they say is lost in noise. Of each column, the check keeps the number of rows without
+    a value and the sum of their hashes, in 64 bits.
 
     Args:
         schema: The schema in whose codes the file is stored.
@@ -273,33 +273,28 @@ class SharedMissingness:
                 or len(free) + 1 < _FEWEST_TOGETHER
             ):
                 continue
-            said = ", ".join([first, *free][:_NAMED_TOGETHER])
-            more = (
-                f" and {len(free) + 1 - _NAMED_TOGETHER} more"
-                if len(free) + 1 > _NAMED_TOGETHER
-                else ""
-            )
+            rest = len(free) + 1 - _NAMED_TOGETHER
+            said = ", ".join([first, *free][:_NAMED_TOGETHER]) + f" and {rest} more" * (rest > 0)
             yield Finding(
                 "hint",
                 "missing-together",
                 "",
-                f"{some_rows(number, 'lack')} a value of all of {said}{more}, and no other row"
-                " lacks one of them.",
+                f"{said} are missing in the same {number:,} rows.",
                 "If the survey's design makes it so, and that is public, say it by `rules`: `if"
                 f" {first} is missing then {free[0]} is missing` and `if {first} is not missing"
-                f" then {free[0]} is not missing`, likewise for the others. Otherwise much of the"
-                " budget goes to relearning it.",
+                f" then {free[0]} is not missing`, likewise for the others. Otherwise a release"
+                " spends much of its budget on learning it.",
                 number,
             )
 
     def _is_ruled(self, one: str, other: str) -> bool:
         """Return whether rules exclude that only the second of two columns is missing."""
-        pair = self._schema.domain.project((one, other))
-        impossible = self._schema.zeros.mask(pair)
-        if pair.columns[0] != one:
-            impossible = impossible.T
-        there = np.arange(len(impossible)) != self._codes[one]
-        return bool(impossible[there, self._codes[other]].all())
+        with_other: set[int] = {self._codes[one]}
+        for rule in self._schema.zeros.rules:
+            codes = dict(zip(rule.columns, rule.codes, strict=True))
+            if {*codes} == {one, other} and self._codes[other] in codes[other]:
+                with_other.update(codes[one])
+        return len(with_other) == self._schema.domain.size((one,))
 
 
 def _hashes(rows: np.ndarray, salt: int) -> np.ndarray:

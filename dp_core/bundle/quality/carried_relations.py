@@ -157,11 +157,16 @@ def carried_relations(released: Sequence[Released], schema: Schema) -> CarriedRe
 
 
 def _trend_stands_out(trend: NoisyTrend, schema: Schema, pooled: Pooled) -> bool:
-    """Return whether noise and chance would rarely have made a pair's trend."""
+    """Return whether noise and chance would rarely have made a pair's trend.
+
+    It is False if the measurements do not tell both columns.
+    """
     from scipy.special import chdtri
 
-    ones = [pooled.counts((name,)) for name in trend.pair]
-    one, other = (np.maximum(each, 0.0) for each in ones if each is not None)
+    ones = [each for name in trend.pair if (each := pooled.counts((name,))) is not None]
+    if len(ones) < 2:
+        return False
+    one, other = (np.maximum(each, 0.0) for each in ones)
     expected = without_dependence(pooled.domain, trend.pair, one, other, zeros=schema.zeros)
     by_chance = float((np.square(trend.weights) * expected).sum())
     rest = float(trend.beyond(expected).values[0])

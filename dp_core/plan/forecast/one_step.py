@@ -45,10 +45,10 @@ def better_plan(spec: ReleaseSpec) -> Plan | None:
 
     Returns:
         The plan of the joint table if it has few cells, otherwise the one with the smaller expected
-        error. If it measures in one step, `select.at_once` of its
-        spec names the tables, and the stage `measure` has the shares of `one_way` and `select`.
-        None if there was nothing to compare, because the selection is not `auto` with default
-        options or public values exclude measuring in one step.
+        error. If it measures in one step, `select.at_once` of its spec names the tables, and the
+        stage `measure` has the shares of `one_way` and `select`. None if there was nothing to
+        compare, because the selection is not `auto` with default options or public values exclude
+        measuring in one step.
     """
     if not _open(spec):
         return None

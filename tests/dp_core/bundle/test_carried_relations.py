@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ from dp_core.bundle.quality.carried_relations import (
     carried_relations,
 )
 from dp_core.kernel.counting.domain import Domain
+from dp_core.kernel.questions.regressions.features import Number
+from dp_core.methods.trends import UNITS, Trend, trends_of
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from tests.measured import noisy_table
+from tests.measured import noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 2))
 SCHEMA = codes_schema(DOMAIN, StructuralZeros())
@@ -107,6 +110,32 @@ def test_a_table_of_three_columns_tells_its_pairs():
     assert (found.pairs, found.larger) == (6, 1)
     assert found.hidden == (("a", "b"), ("a", "c"), ("b", "c"))
     assert "three columns" not in found.in_words
+
+
+@pytest.mark.parametrize(("records", "shown"), [(0, 0), (300, 1)])
+def test_a_trend_stands_out_if_noise_and_chance_would_rarely_have_made_it(records, shown):
+    """`records` is what the trend of a and b has beyond that of independent columns."""
+    scales = (
+        Number(name="a", positions=2, centre=0, reach=1),
+        Number(name="b", positions=3, centre=0, reach=2),
+    )
+    trend = Trend(*scales, Fraction(1))
+    ones = [table((name,), scale=1e-3) for name in DOMAIN.columns]
+    alone = noisy_sums(trend.question(), [0], scale=20.0 * UNITS)
+    weights = trends_of(DOMAIN, [alone])[0].weights
+    value = float((weights * 10_000 * JOINT.sum(axis=(2, 3))).sum()) + records
+    measured = noisy_sums(trend.question(), [round(-value * UNITS)], scale=20.0 * UNITS)
+    ordered = dataclasses.replace(
+        SCHEMA,
+        columns=tuple(dataclasses.replace(each, kind="ordinal") for each in SCHEMA.columns),
+    )
+    found = found_of([*ones, measured], ordered)
+    assert found.trends == (1, shown)
+    assert (("a", "b") in found.numbers) == (not shown)
+    assert f"The trends of 1 pair were measured besides, and {shown} of them" in found.in_words
+    assert "Neither tables nor trends show these correlations" in found.in_words
+    # Without the columns' own counts nothing can be said.
+    assert found_of([measured], ordered).trends == (1, 0)
 
 
 def test_what_is_carried_in_words():

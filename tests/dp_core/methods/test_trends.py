@@ -269,8 +269,8 @@ def test_a_column_with_the_name_of_a_step_is_told_apart():
 def test_sums_of_two_sources_are_used_together():
     one = KnownSums(np.ones((1, 2, 2)), np.array([3.0]), np.array([[4.0]]))
     two = KnownSums(np.zeros((2, 2, 2)), np.array([1.0, 2.0]), np.array([[2.0, 1.0], [1.0, 2.0]]))
-    both = one.and_also(two)
+    both = one.joined(two)
     assert both.weights.shape == (3, 2, 2)
     np.testing.assert_array_equal(both.values, [3, 1, 2])
     np.testing.assert_array_equal(both.covariance, [[4, 0, 0], [0, 2, 1], [0, 1, 2]])
-    assert one.and_also(None) is one
+    assert one.joined(None) is one

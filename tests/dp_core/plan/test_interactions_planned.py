@@ -20,9 +20,11 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.kernel import Kernel
+from dp_core.kernel.questions.regressions.features import Number
 from dp_core.methods.reconstruction.independent import Independent
 from dp_core.methods.selection.fixed import Fixed
 from dp_core.methods.selection.selector import Selection
+from dp_core.methods.trends import Trend
 from dp_core.plan.plan import PlannedTable, _check_rows, make_plan
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.reading.method_reader import check_pair
@@ -139,7 +141,9 @@ def test_a_stored_selection_keeps_them(tmp_path):
     run = SimpleNamespace(folder=SimpleNamespace(public=tmp_path))
     weights = (Fraction(1, 3), Fraction(2, 3))
     chosen = Selection(BEYOND, weights, interactions=frozenset(BEYOND[1:]))
-    tables = Selection(BEYOND, weights)
+    scales = (Number(name=name, positions=9, centre=-1, reach=4) for name in ("a", "b"))
+    halves = tuple(weight / 2 for weight in weights)
+    tables = Selection(BEYOND, halves, trends=(Trend(*scales, Fraction(1, 2)),))
     write_selections(run, (chosen, tables))
     assert read_selections(run) == (chosen, tables)
     # A run that was begun before there were interactions has none.

@@ -96,6 +96,15 @@ def test_a_large_part_of_a_question_crosses_once_while_it_is_kept():
     assert sizes[0] > 2 * sizes[1] == 2 * sizes[2]
 
 
+def test_several_questions_cross_in_one_request():
+    asked = [QueryCounts(Cells((("n",),), ((number,),))) for number in range(3)]
+    costs = (Fraction(1), Fraction(1, 3), Fraction(2))
+    request = Noisy(stage="measure", questions=asked, steps=("a", "b", "c"), costs=costs)
+    found = crossed(request, KeptParts(), KeptParts())
+    assert [each.to_json() for each in found.questions] == [each.to_json() for each in asked]
+    assert (found.steps, found.costs) == (("a", "b", "c"), costs)
+
+
 def test_both_sides_keep_the_same_parts_however_many_there_are():
     many = [
         Cells((("n",),) * 2000, tuple((at + number,) for at in range(2000)))

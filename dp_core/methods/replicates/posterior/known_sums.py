@@ -29,8 +29,8 @@ class KnownSums:
     values: Floats
     covariance: Floats
 
-    def and_also(self, other: KnownSums | None) -> KnownSums:
-        """Return these sums and others with independent errors; None for no others."""
+    def joined(self, other: KnownSums | None) -> KnownSums:
+        """Return these sums followed by others whose errors are independent; None for no others."""
         if other is None:
             return self
         number, more = len(self.values), len(other.values)

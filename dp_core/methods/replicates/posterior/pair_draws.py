@@ -154,6 +154,9 @@ def pair_table(
 ) -> Floats:
     """Return a set's nonnegative table of a pair, with the margins of the set.
 
+    Truncation keeps the sum of the products of two columns' values. Where a column has no values,
+    such as one of two levels, it keeps the pair's trend instead, if that was measured.
+
     Args:
         posterior: Posterior of the pair.
         deviation: The set's draw from it, shape (p, q), in records; None for the centre.

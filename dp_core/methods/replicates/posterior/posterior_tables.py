@@ -236,13 +236,10 @@ class PosteriorTables:
             )
             for clique in cliques
         }
-        told = {
-            **told,
-            **{
-                each.pair: each.beyond(expected[each.pair]).and_also(told.get(each.pair))
-                for each in trends
-            },
-        }
+        told = {**told}
+        for trend in trends:
+            own = trend.beyond(expected[trend.pair])
+            told[trend.pair] = own.joined(told.get(trend.pair))
         observed: dict[Clique, Told] = {}
         for clique in cliques:
             part = observed_pair(pooled, clique)
