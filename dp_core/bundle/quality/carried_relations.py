@@ -84,9 +84,9 @@ class CarriedRelations:
                 " follow the model."
             )
         if self.trends[0]:
+            stand = "stands" if self.trends[1] == 1 else "stand"
             said.append(
-                f"The trends of {plural(self.trends[0], 'pair')} were measured besides, and"
-                f" {self.trends[1]:,} of them stand out."
+                f"Of {plural(self.trends[0], 'measured trend')}, {self.trends[1]:,} {stand} out."
             )
         if self.numbers:
             named = [" × ".join(pair) for pair in self.numbers[:_NAMED]]
