@@ -21,11 +21,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.declared import DESIGNS, POPULATION, frame_of_file
-from dp_core.analysis.regression.analysis import analyse
+from benchmarks.regressions import DESIGNS, POPULATION, file_fit
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.errors import BadInput
-from dp_core.inference.formulas.formula import read_formula
 from dp_core.plan.procedure import carry_out
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.public_data.frame_codes import frame_codes
@@ -49,9 +47,7 @@ QUESTIONS = {
 
 def whole_schema(design: str, rows: int) -> Schema:
     """Return the schema of a population's file."""
-    import yaml
-
-    columns = yaml.load(DESIGNS[design].columns, Loader=yaml.BaseLoader)
+    columns = DESIGNS[design].columns
     stated = {"version": "1", "title": "benchmark", "rows_about": str(rows), "columns": columns}
     return parse_schema(stated)
 
@@ -76,15 +72,11 @@ def regression(name: str, epsilon: str, options: argparse.Namespace) -> None:
     whole = whole_schema(design, options.rows)
     asked = read_asked(text, whole)
     schema = question_schema(asked, whole)
-    formula = read_formula(asked.text, schema.names)
-    draw, columns = DESIGNS[design].draw, formula.columns
-    everybody = frame_of_file(draw(options.population, np.random.default_rng(99)), schema, columns)
-    truth = analyse(formula, [everybody], schema, "shared").fits[0].coefficients
+    draw = DESIGNS[design].draw
+    everybody = pd.DataFrame(draw(options.population, np.random.default_rng(99)))
     hits, of_file, widths, none, seconds = [], [], [], 0, 0.0
     for repeat in range(options.repeats):
         data = draw(options.rows, np.random.default_rng([5, repeat]))
-        file = analyse(formula, [frame_of_file(data, schema, columns)], schema, "shared").fits[0]
-        own = 3.92 * np.sqrt(np.diag(file.covariance))
         frame = pd.DataFrame({name: data[name] for name in schema.names})
         started = time.process_time()
         try:
@@ -96,9 +88,14 @@ def regression(name: str, epsilon: str, options: argparse.Namespace) -> None:
             continue
         seconds += time.process_time() - started
         assert answer.answered_from == "declared"
+        truth, file = (
+            file_fit(asked.text, each, schema, answer.references).fits[0]
+            for each in (everybody, pd.DataFrame(data))
+        )
+        own = 3.92 * np.sqrt(np.diag(file.covariance))
         found = [each.combined for each in answer.coefficients]
         low, high = (np.array([getattr(each, end) for each in found]) for end in ("low", "high"))
-        hits.append((low <= truth) & (truth <= high))
+        hits.append((low <= truth.coefficients) & (truth.coefficients <= high))
         of_file.append((low <= file.coefficients) & (file.coefficients <= high))
         widths.append((high - low) / own)
     _line(name, epsilon, options, none, seconds, of_file, hits, widths)

@@ -30,7 +30,6 @@ __all__ = [
     "LedgerCorrupt",
     "ReleaseError",
     "SchemaViolation",
-    "Separated",
     "StageFailed",
     "Unpublished",
     "appearance",
@@ -116,21 +115,6 @@ _LATIN = str.maketrans(
     "ABEKMHOPCTXIaeopcyxiABEZHIKMNOPTYXo-------''\"\"",
 )
 """Cyrillic and Greek letters, dashes and quotation marks that look like ASCII."""
-
-
-class Separated(BadInput):
-    """The terms separate the outcomes of a set perfectly, so that an estimate is infinite.
-
-    Albert, A. and Anderson, J. A. (1984). On the existence of maximum likelihood estimates in
-    logistic regression models. Biometrika 71(1), 1-10.
-
-    Attributes:
-        column: Position of the column of the design that separates most; None if it is unknown.
-        fittable: A formula that was fitted to every set instead; empty if none was found.
-    """
-
-    column: int | None = None
-    fittable: str = ""
 
 
 def similar(word: str, known: Iterable[str]) -> str:

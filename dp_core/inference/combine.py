@@ -48,13 +48,15 @@ class Combined:
         rule: The combining rule.
         sets: Number of sets, m.
         estimate: Mean of the estimates, number or shape (p,).
-        variance: T of the rule, number or shape (p, p).
+        variance: T of the rule and `added`, number or shape (p, p).
         within: W, mean of the variances, same shape.
         between: B, covariance of the estimates with divisor m - 1, same shape; 0 for one set.
         degrees_of_freedom: Degrees of freedom of every entry; infinite for the normal distribution.
         complete_df: Complete-data degrees of freedom, as given.
         design_df: Degrees of freedom of a sample design, as given; None if W does not follow from
             one.
+        added: Variance of known errors of the sets, which their differences do not show; same
+            shape. 0 by default.
     """
 
     rule: Rule
@@ -66,6 +68,7 @@ class Combined:
     degrees_of_freedom: Any
     complete_df: float | None = None
     design_df: float | None = None
+    added: Any = 0.0
 
     @property
     def includes_noise(self) -> bool:
@@ -97,9 +100,9 @@ class Combined:
         T itself is a poor estimate if there are fewer sets than coefficients, so it is replaced by
         (1 + r) W: Li, Raghunathan and Rubin (1991, J. Amer. Statist. Assoc. 86) for sets that are
         imputations, r = (1 + 1/m) tr(B W^-1)/k; Reiter (2005, J. Statist. Plann. Inference 131) for
-        partially synthetic sets, r = tr(B W^-1)/(m k). `complete_df` limits the denominator's
-        degrees of freedom (`degrees_joint`). With a `design_df` the test is the adjusted Wald test
-        (Korn & Graubard 1990, Amer. Statist. 44).
+        partially synthetic sets, r = tr(B W^-1)/(m k). `added` is in r as B is. `complete_df`
+        limits the denominator's degrees of freedom (`degrees_joint`). With a `design_df` the test
+        is the adjusted Wald test (Korn & Graubard 1990, Amer. Statist. 44).
         For one coefficient the statistic is t squared.
 
         Args:
@@ -133,12 +136,13 @@ class Combined:
                     f" test of {count} coefficients."
                 )
         square = np.ix_(chosen, chosen)
-        within, between = np.atleast_2d(self.within)[square], np.atleast_2d(self.between)[square]
+        more = inflation(self.rule, self.sets) * np.atleast_2d(self.between) + self.added
+        within, more = np.atleast_2d(self.within)[square], more[square]
         try:
-            solved = np.linalg.solve(within, np.column_stack([away, between]))
+            solved = np.linalg.solve(within, np.column_stack([away, more]))
         except np.linalg.LinAlgError:
             raise ValueError("The variances within the sets cannot be inverted.") from None
-        ratio = float(_inflation(self.rule, self.sets) * np.trace(solved[:, 1:]) / count)
+        ratio = float(np.trace(solved[:, 1:]) / count)
         statistic = kept * float(away @ solved[:, 0]) / (count * (1 + ratio))
         degrees = degrees_joint(
             count, ratio, self.sets, np.inf if complete_df is None else complete_df
@@ -197,7 +201,7 @@ def combine(
     within = u.reshape(sets, columns.shape[1], columns.shape[1]).mean(axis=0)
     away = columns - columns.mean(axis=0)
     between = away.T @ away / max(sets - 1, 1)
-    inflated = _inflation(rule, sets) * between
+    inflated = inflation(rule, sets) * between
     variance = within + inflated
     limit = design_df if design_df is not None else complete_df
     degrees = degrees_of_sum(
@@ -211,7 +215,7 @@ def combine(
     return Combined(rule, sets, mean, variance, within, between, degrees, complete_df, design_df)
 
 
-def _inflation(rule: Rule, sets: int) -> float:
+def inflation(rule: Rule, sets: int) -> float:
     """Return the factor of B in the rule."""
     match rule:
         case "split" | "shared":

@@ -93,38 +93,17 @@ def unmeasured_sentence(missing: Sequence[tuple[str, ...]]) -> str:
     if not missing:
         return ""
     return (
-        f"No measured table holds {_list_groups(missing)}: there the sets follow the model's"
+        f"No measured table holds {list_groups(missing)}: there the sets follow the model's"
         " assumption, not the file, and no interval covers that error."
     )
 
 
-def inferred_sentence(missing: Sequence[tuple[str, ...]]) -> str:
-    """Return a sentence about pairs that follow the prior of posterior sets.
+def list_groups(groups: Sequence[tuple[str, ...]]) -> str:
+    """Return groups of columns in words, at most six of them.
 
-    >>> inferred_sentence([("income", "age")])[:52]
-    'No measured table holds income with age: the sets fo'
+    >>> list_groups([("income", "age"), ("income", "sex", "age")])
+    'income with age, or income, sex and age together'
     """
-    return (
-        f"No measured table holds {_list_groups(missing)}: the sets follow what is usual among the"
-        " pairs of this file. Intervals are wide; they cover on average over such pairs, not for"
-        " each."
-    )
-
-
-def undrawn_sentence(missing: Sequence[tuple[str, ...]]) -> str:
-    """Return a sentence about pairs that posterior sets do not draw.
-
-    >>> undrawn_sentence([("income", "age")])[:70]
-    'No measured table holds income with age, and the sets have no draw of '
-    """
-    return (
-        f"No measured table holds {_list_groups(missing)}, and the sets have no draw of such a"
-        " table, because the release has too many pairs of columns or too many cells: there the"
-        " sets follow from the other pairs, not from the file, and no interval covers that error."
-    )
-
-
-def _list_groups(groups: Sequence[tuple[str, ...]]) -> str:
     named = [_group(group) for group in groups[:_MOST_LISTED]]
     if len(groups) > _MOST_LISTED:
         named.append(f"{len(groups) - _MOST_LISTED} more")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from dp_core.analysis.regression.design import Design, Family, Floats, make_design
+from dp_core.analysis.regression.design import Design, Family, Floats, frequent_levels, make_design
 from dp_core.analysis.regression.frames import Frame, levels_of, public_frame
 from dp_core.bundle.reading import Bundle
 from dp_core.client.released import Totals
@@ -25,58 +26,15 @@ from dp_core.methods.declared.declared_regression import Codes, DeclaredRegressi
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.grid import with_values
 
+_Z95 = 1.959963984540054
+_LEAST_NOISE = 0.05
+"""Smallest noise of an estimate, relative to its sampling variance, which is estimated too."""
+
 
 def declared_estimates(
-    bundle: Bundle,
-    formula: Formula,
-    design: Design,
-    frames: Sequence[Frame],
-    *,
-    complete_df: float | None,
-) -> Combined | None:
-    """Return the coefficients from the sums that the release measured for a formula.
-
-    Args:
-        bundle: The release.
-        formula: The formula.
-        design: Its design on the sets, which gives the order of the coefficients.
-        frames: Complete rows of each set.
-        complete_df: Residual degrees of freedom of the regression on the file; None if infinite.
-
-    Returns:
-        The coefficients, one estimate with each set, combined by Rubin's rule. None if the formula
-        was not declared, or if this regression differs from the declared one (weights, another
-        family, a level that is in no set).
-    """
-    analysis = _declared_as(bundle, formula)
-    if analysis is None or design.weights:
-        return None
-    schema = with_values(bundle.claims.schema, analysis.columns)
-    regression = DeclaredRegression.of(analysis, schema)
-    sums = _sums_of(bundle, regression)
-    transform = _transform(formula, design, regression, schema)
-    if sums is None or transform is None or not _same_family(design, regression):
-        return None
-    rows = [frame.rows / (frame.rows + frame.dropped) for frame in frames]
-    fits = declared_fits(
-        regression,
-        *sums,
-        [_codes(frame, analysis, schema) for frame in frames],
-        records=bundle.records * float(np.mean(rows)),
-    )
-    half, middle = _unit(regression, schema)
-    every = np.kron(np.eye(regression.residuals), transform) * half
-    sign = -1.0 if _is_reversed(design, regression, schema) else 1.0
-    estimates = np.array([sign * every @ fit.coefficients.ravel() for fit in fits])
-    estimates[:, 0] += middle
-    covariances = np.array([_symmetric(every @ fit.covariance @ every.T) for fit in fits])
-    return combine(estimates, covariances, "posterior", complete_df=complete_df)
-
-
-def estimates_without_sets(
     bundle: Bundle, formula: Formula, frames: Sequence[Frame], family: Family | None
 ) -> tuple[Design, Combined] | None:
-    """Return the coefficients of a declared regression that has no solution on some set.
+    """Return the coefficients from the sums that the release measured for a formula.
 
     Every level that the schema states has a coefficient, whether or not a set has the level.
 
@@ -87,24 +45,98 @@ def estimates_without_sets(
         family: Requested family; None if it follows from the outcome.
 
     Returns:
-        A design that gives the names and the order of the coefficients, and the coefficients as
-        from `declared_estimates`. None if the formula was not declared, or if this regression
-        differs from the declared one.
+        A design that gives the names and the order of the coefficients, and the coefficients: one
+        estimate with each set, combined by Rubin's rule. None if the formula was not declared or
+        its sums are not in the bundle, if this regression differs from the declared one (another
+        family), or if the release has no posterior sets, whose differences show how uncertain is
+        what the sums do not tell.
     """
-    if _declared_as(bundle, formula) is None:
+    analysis = _declared_as(bundle, formula)
+    if analysis is None or bundle.rule != "posterior" or len(frames) < 2:
         return None
-    rows = float(np.mean([frame.rows / (frame.rows + frame.dropped) for frame in frames]))
-    schema = bundle.claims.schema
+    schema = with_values(bundle.claims.schema, analysis.columns)
+    regression = DeclaredRegression.of(analysis, schema)
+    sums = _sums_of(bundle, regression)
     public = public_frame(formula.columns, schema, 2 * MOST_COEFFICIENTS)
+    references = frequent_levels(formula, frames, schema)
     try:
-        design = make_design(formula, [public], schema, family)
+        design = make_design(formula, [public], schema, family, references)
     except BadInput:  # the family does not fit the outcome
         return None
+    if sums is None or not _same_family(design, regression) or design.corners is None:
+        return None
+    rows = float(np.mean([frame.rows / (frame.rows + frame.dropped) for frame in frames]))
+    fits = declared_fits(
+        regression,
+        *sums,
+        [_codes(frame, analysis, schema) for frame in frames],
+        records=bundle.records * rows,
+    )
+    half, middle = _unit(regression, schema)
+    every = np.kron(_against(design, regression, schema), _transform(design, regression, schema))
+    every = every * half
+    estimates = np.array([every @ fit.coefficients.ravel() for fit in fits])
+    estimates[:, 0] += middle
+    covariances = np.array([_symmetric(every @ fit.covariance @ every.T) for fit in fits])
     degrees = None
     if design.outcome.family == "linear":
         degrees = max(rows * bundle.records - len(design.names), 1.0)
-    found = declared_estimates(bundle, formula, design, frames, complete_df=degrees)
-    return None if found is None else (design, found)
+    return design, combine(estimates, covariances, "posterior", complete_df=degrees)
+
+
+def combined_by_precision(
+    names: Sequence[str], declared: Combined, others: Mapping[str, int], sets: Combined
+) -> Combined:
+    """Return the coefficients from sums and sets together, each weighted by the other's noise.
+
+    The two estimates of a coefficient have the sampling error of the file in common, of variance W,
+    and noise of their own. With noise of variances v of the sums and u of the sets, the sums have
+    the weight u / (u + v). The few degrees of freedom of the sets count as noise.
+
+    Args:
+        names: Names of all coefficients.
+        declared: Their estimates from the sums.
+        others: Positions of those that the sets tell, by name.
+        sets: Estimates from the sets, whose intervals include the errors of the sets.
+    """
+    at = np.array([place for place, name in enumerate(names) if name in others], dtype=np.intp)
+    there = np.array([others[names[place]] for place in at], dtype=np.intp)
+    within, spread = (np.zeros((len(names), len(names))) for _ in range(2))
+    within[np.ix_(at, at)] = sets.within[np.ix_(there, there)]
+    low, high = sets.interval(0.95)
+    wider = (high - low) / (2 * _Z95 * np.sqrt(np.maximum(np.diag(sets.variance), 1e-300)))
+    spread[np.ix_(at, at)] = (sets.variance * np.outer(wider, wider))[np.ix_(there, there)]
+    sampling = np.diag(within)
+    own, other = (
+        np.maximum(np.diag(each) - sampling, _LEAST_NOISE * sampling)[at]
+        for each in (declared.variance, spread)
+    )
+    apart = declared.estimate[at] - sets.estimate[there]
+    more = np.maximum(apart**2 - own - other, 0.0)
+    spread[at, at] += more
+    other = other + more
+    of_sums = np.ones(len(names))
+    of_sums[at] = other / np.maximum(own + other, 1e-300)
+    of_sets = 1 - of_sums
+    estimate = declared.estimate.copy()
+    estimate[at] = of_sums[at] * estimate[at] + of_sets[at] * sets.estimate[there]
+    both = np.outer(of_sums, of_sets) * within
+    variance = (
+        np.outer(of_sums, of_sums) * declared.variance
+        + np.outer(of_sets, of_sets) * spread
+        + both
+        + both.T
+    )
+    return replace(
+        declared,
+        estimate=estimate,
+        variance=variance,
+        within=variance,
+        between=np.zeros_like(variance),
+        degrees_of_freedom=np.where(
+            of_sums == 1, declared.degrees_of_freedom, declared.complete_df or np.inf
+        ),
+    )
 
 
 def _declared_as(bundle: Bundle, formula: Formula) -> DeclaredAnalysis | None:
@@ -112,15 +144,6 @@ def _declared_as(bundle: Bundle, formula: Formula) -> DeclaredAnalysis | None:
     schema = bundle.claims.schema
     declared = (declared_analysis(each, schema) for each in bundle.declared)
     return next((each for each in declared if same_analysis(formula, each, schema)), None)
-
-
-def relative_width(one: Combined, other: Combined, level: float) -> float:
-    """Return the mean ratio of the widths of two results' intervals, as a geometric mean."""
-    widths = []
-    for found in (one, other):
-        low, high = found.interval(level)
-        widths.append(float(np.mean(np.log(np.maximum(high - low, 1e-300)))))
-    return float(np.exp(widths[0] - widths[1]))
 
 
 def _sums_of(bundle: Bundle, regression: DeclaredRegression) -> tuple[Totals, Totals] | None:
@@ -148,37 +171,23 @@ def _same_family(design: Design, regression: DeclaredRegression) -> bool:
     return family == ("logistic" if regression.residuals == 1 else "multinomial")
 
 
-def _transform(
-    formula: Formula, design: Design, regression: DeclaredRegression, schema: Schema
-) -> Floats | None:
+def _transform(design: Design, regression: DeclaredRegression, schema: Schema) -> Floats:
     """Return the matrix that maps coefficients of the features to those of the design's columns.
 
-    Returns:
-        Shape (columns of the design, features); None if the design lacks a level.
+    Both describe the same means at the made-up rows of the design.
     """
-    features = {"": [0]}
-    place = 1
+    assert design.corners is not None
+    data, x = design.corners
+    features = [np.ones((len(data), 1))]
     for each in regression.features.all:
-        features[each.name] = list(range(place, place + each.width))
-        place += each.width
-    if len(design.names) != place or len(design.outcome.levels or ("",)) != (
-        1 if regression.linear else regression.residuals + 1
-    ):
-        return None
-    found, taken = np.zeros((place, place)), dict.fromkeys(features, 0)
-    for row, term in enumerate(design.terms):
-        name = (*formula.terms[term], "")[0]
-        if taken[name] >= len(features[name]):
-            return None
-        own = features[name][taken[name]]
-        taken[name] += 1
-        if name and not schema.column(name).levels:
-            half, middle = _scale(regression, schema.column(name))
-            found[row, own] = 1 / half
-            found[design.terms.index(formula.terms.index(())), own] -= middle / half
+        column, values = schema.column(each.name), data[each.name]
+        if column.levels:
+            labels = np.array(levels_of(column)[1:], dtype=object)
+            features.append((np.asarray(values, dtype=object)[:, None] == labels).astype(float))
         else:
-            found[row, own] += 1.0
-    return found
+            half, middle = _scale(regression, column)
+            features.append(((np.asarray(values, dtype=np.float64) - middle) / half)[:, None])
+    return np.asarray(np.linalg.lstsq(x, np.hstack(features), rcond=None)[0])
 
 
 def _scale(regression: DeclaredRegression, column: Column) -> tuple[float, float]:
@@ -197,11 +206,18 @@ def _unit(regression: DeclaredRegression, schema: Schema) -> tuple[float, float]
     return _scale(regression, schema.column(regression.outcome.name))
 
 
-def _is_reversed(design: Design, regression: DeclaredRegression, schema: Schema) -> bool:
-    """Return whether the design models the first level of two instead of the second."""
-    column = schema.column(regression.outcome.name)
-    labels = levels_of(column)
-    return not regression.linear and bool(labels) and design.outcome.levels[0] != labels[0]
+def _against(design: Design, regression: DeclaredRegression, schema: Schema) -> Floats:
+    """Return the matrix that maps log odds against the first level to those that are modelled.
+
+    Returns:
+        Shape (levels - 1, levels - 1); the identity for a number.
+    """
+    labels, modelled = levels_of(schema.column(regression.outcome.name)), design.outcome.levels
+    whole = np.vstack([np.zeros(regression.residuals), np.eye(regression.residuals)])
+    if regression.linear or not labels:
+        return whole[1:]
+    rows = whole[[labels.index(level) for level in modelled]]
+    return np.asarray(rows[1:] - rows[0])
 
 
 def _codes(frame: Frame, analysis: DeclaredAnalysis, schema: Schema) -> Codes:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from dp_core.analysis.regression.frames import Frame, levels_of, public_frame
+from dp_core.analysis.regression.frames import Frame, codes_of, levels_of, public_frame
 from dp_core.analysis.regression.survey_sample import Sample
 from dp_core.bundle.report.provenance import enumeration
 from dp_core.errors import BadInput
-from dp_core.inference.formulas.formula import Formula, check_factors
+from dp_core.inference.formulas.formula import Formula, check_factors, compared_with
 from dp_core.schema.definition import Schema
 
 Floats = NDArray[np.float64]
@@ -62,6 +62,10 @@ class Design:
         samples: For each set, its sample design; empty if the analysis is not by the design.
         corners: Made-up rows with the levels and the ends of the predictors (`public_frame`), a
             pandas frame, and their x; None if the formula cannot be computed for them.
+        also: For each set, columns that are fitted but get no coefficient, because some set does
+            not determine them, shape (rows, columns); empty if there are none.
+        undetermined: Their names.
+        references: Reference level of each category whose levels have coefficients.
     """
 
     names: tuple[str, ...]
@@ -73,25 +77,39 @@ class Design:
     terms: tuple[int, ...] = ()
     samples: tuple[Sample, ...] = ()
     corners: tuple[Any, Floats] | None = None
+    also: tuple[Floats, ...] = ()
+    undetermined: tuple[str, ...] = ()
+    references: Mapping[str, str] = field(default_factory=dict)
 
 
 def make_design(
-    formula: Formula, frames: Sequence[Frame], schema: Schema, family: Family | None
+    formula: Formula,
+    frames: Sequence[Frame],
+    schema: Schema,
+    family: Family | None,
+    references: Mapping[str, str] | None = None,
+    *,
+    by_bin: bool = False,
 ) -> Design:
     """Return outcome and design of every set.
 
     What a function takes from the data (the mean in `center`, the knots of `bs`) comes from all
     sets together, so that a coefficient means the same in each.
 
+    A category's levels are compared with its most frequent one, unless the formula names another.
+    Noise and sampling error of a rare reference level would be in every coefficient.
+
     Args:
         formula: Formula with columns of the frames.
         frames: One for each set.
         schema: Schema of the release.
         family: Requested family; None if it follows from the outcome.
+        references: Reference levels of categories; None (the default) for the most frequent ones.
+        by_bin: Whether numbers enter by their means in a bin (`bin_means`); False by default.
 
     Raises:
-        BadInput: if the formula cannot be computed, a level is in some sets only, a design is
-            collinear, or the family does not fit the outcome.
+        BadInput: if the formula cannot be computed, a design is collinear, no coefficient is
+            determined in every set, or the family does not fit the outcome.
     """
     import pandas as pd
     from patsy import EvalEnvironment, PatsyError
@@ -100,12 +118,14 @@ def make_design(
 
     check_factors(formula, tuple(frames[0].data))
     frames, notes = _without_empty_levels(formula, frames, schema)
+    if references is None:
+        references = frequent_levels(formula, frames, schema)
     anything = NAAction(on_NA="raise", NA_types=[])
     uncomputable = (
         *(PatsyError, TypeError, ValueError, NameError, AttributeError, ArithmeticError),
         *(LookupError, AssertionError, MemoryError, RuntimeError),
     )
-    description = formula.description
+    description = compared_with(formula.description, references)
     whole = pd.concat([frame.data for frame in frames], ignore_index=True)
     _check_width(formula, whole)
     try:
@@ -120,7 +140,8 @@ def make_design(
                 np.asarray(build_design_matrices([right], frame.data, anything)[0], dtype=float)
                 for frame in frames
             ]
-            levels, y = _outcome(left, description.lhs_termlist[0].factors[0], frames, anything)
+            outcome_factor = description.lhs_termlist[0].factors[0]
+            levels, y, first = _outcome(left, outcome_factor, frames, anything)
     except uncomputable as error:
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
         raise BadInput(
@@ -133,19 +154,76 @@ def make_design(
     ]
     names = tuple(right.column_names)
     _check_finite(formula, names, y, x, frames)
-    outcome, y = _decide(formula, schema, family, levels, y)
+    outcome, y = _coded_outcome(formula, schema, family, levels, y, first)
     weights = tuple(frame.weights for frame in frames if frame.weights is not None)
     terms = _terms(description.rhs_termlist, right)
+    if by_bin:
+        x = bin_means(formula, frames, schema, terms, x)
     samples = tuple(frame.sample for frame in frames if frame.sample is not None)
     corners = None
     with contextlib.suppress(*uncomputable), np.errstate(all="ignore"):
         corners = _corners(formula, frames[0], schema, right)
     design = Design(
-        names, outcome, tuple(y), tuple(x), tuple(notes), weights, terms, samples, corners
+        *(names, outcome, tuple(y), tuple(x), tuple(notes), weights, terms, samples, corners),
+        references=references,
     )
-    _check_outcome(formula, design, frames)
+    if len(np.unique(np.concatenate(y))) < 2:
+        raise BadInput(f"{formula.outcome} has only one value, so there is nothing to model.")
     _check_rank(design, frames)
-    return design
+    return _without_undetermined(design)
+
+
+def bin_means(
+    formula: Formula,
+    frames: Sequence[Frame],
+    schema: Schema,
+    terms: Sequence[int],
+    x: Sequence[Floats],
+) -> list[Floats]:
+    """Return the design of every set with the means of the columns of a term in a cell of its bins.
+
+    Within a bin, values in the sets are unrelated to the outcome, so they only make a slope
+    smaller. Their means do not: the part of a value that is left out is unrelated to its mean
+    (Berkson 1950, JASA 45).
+
+    Args:
+        formula: Formula with columns of the frames.
+        frames: One for each set.
+        schema: Schema of the release.
+        terms: For each column of x, the position of its term.
+        x: For each set, shape (rows, columns).
+    """
+    every, rows = np.concatenate(x), np.cumsum([len(each) for each in x])[:-1]
+    for place, columns in enumerate(formula.terms):
+        numbers = [name for name in columns if not schema.column(name).levels]
+        if not numbers or not {*columns} <= {*schema.domain.columns}:
+            continue
+        cells = np.zeros(len(every), dtype=np.intp)
+        for name in columns:
+            own = [codes_of(schema.column(name), frame.data[name]) for frame in frames]
+            _, cells = np.unique(
+                cells * schema.column(name).size + np.concatenate(own), return_inverse=True
+            )
+        records = np.bincount(cells)
+        for at in np.flatnonzero(np.array(terms) == place):
+            every[:, at] = (np.bincount(cells, every[:, at]) / records)[cells]
+    return np.split(every, rows)
+
+
+def frequent_levels(formula: Formula, frames: Sequence[Frame], schema: Schema) -> dict[str, str]:
+    """Return the most frequent level of each category whose levels have coefficients.
+
+    Args:
+        formula: Formula with columns of the frames.
+        frames: Complete rows of each set.
+        schema: Schema of the release.
+    """
+    found = {}
+    for column in schema.released:
+        if column.levels and column.name in formula.by_level:
+            counts = sum(frame.data[column.name].value_counts(sort=False) for frame in frames)
+            found[column.name] = str(counts.index[int(np.argmax(counts))])
+    return found
 
 
 def _corners(
@@ -199,11 +277,7 @@ def _check_width(formula: Formula, whole: Any) -> None:
 def _without_empty_levels(
     formula: Formula, frames: Sequence[Frame], schema: Schema
 ) -> tuple[list[Frame], list[str]]:
-    """Return frames without levels that occur in no set, and a note on each.
-
-    Raises:
-        BadInput: if a level occurs in some sets only, so that the others lack its coefficient.
-    """
+    """Return frames without levels that occur in no set, and a note on each."""
     frames, notes = list(frames), []
     for column in schema.released:
         if column.name not in formula.by_level or not column.levels:
@@ -211,18 +285,6 @@ def _without_empty_levels(
         labels = levels_of(column)
         codes = [frame.data[column.name].cat.codes.to_numpy() for frame in frames]
         counts = np.array([np.bincount(each, minlength=len(labels)) for each in codes])
-        for place, label in enumerate(labels):
-            empty = [
-                frame.number
-                for frame, count in zip(frames, counts[:, place], strict=True)
-                if not count
-            ]
-            if empty and len(empty) < len(frames):
-                raise BadInput(
-                    f"Level {label!r} of {column.name} is in no complete row of {_sets(empty)}, so"
-                    f" it has no coefficient there; model single levels, as in"
-                    f" I({column.name} == {labels[0]!r}), or leave {column.name} out."
-                )
         gone = [label for place, label in enumerate(labels) if not counts[:, place].any()]
         left = [label for label in labels if label not in gone]
         if gone:
@@ -253,18 +315,25 @@ def _sets(numbers: Sequence[int]) -> str:
 
 def _outcome(
     info: Any, factor: Any, frames: Sequence[Frame], anything: Any
-) -> tuple[tuple[str, ...], list[Floats]]:
-    """Return the levels of the outcome (none for a number) and its values in each set."""
+) -> tuple[tuple[str, ...], list[Floats], str | None]:
+    """Return the levels of the outcome, its values in each set, and its reference level.
+
+    A number has no levels. The reference level is None for a number, and without `Treatment` for an
+    outcome whose levels the formula makes.
+    """
     from patsy.categorical import categorical_to_int
 
     found = info.factor_infos[factor]
     values = [factor.eval(found.state, frame.data) for frame in frames]
     if found.type == "categorical":
         codes = [categorical_to_int(one, found.categories, anything) for one in values]
-        return tuple(map(str, found.categories)), [np.asarray(one, dtype=float) for one in codes]
+        contrast = getattr(values[0], "contrast", None)
+        first = getattr(contrast, "reference", None)
+        y = [np.asarray(one, dtype=float) for one in codes]
+        return tuple(map(str, found.categories)), y, None if first is None else str(first)
     if found.num_columns != 1:
         raise ValueError("its outcome has several columns")
-    return (), [np.asarray(one, dtype=float).reshape(-1) for one in values]
+    return (), [np.asarray(one, dtype=float).reshape(-1) for one in values], None
 
 
 def _check_finite(
@@ -285,14 +354,18 @@ def _check_finite(
             )
 
 
-def _decide(
+def _coded_outcome(
     formula: Formula,
     schema: Schema,
     asked: Family | None,
     levels: tuple[str, ...],
     y: list[Floats],
+    first: str | None,
 ) -> tuple[Outcome, list[Floats]]:
-    """Return the outcome, and y coded for it."""
+    """Return the outcome, and y coded for it; `first` is the reference level.
+
+    Of two levels, it is the one that the formula names, or follows from what they say.
+    """
     name = formula.outcome
     if not levels:
         family = asked or ("logistic" if _is_zero_one(formula, schema) else "linear")
@@ -308,7 +381,7 @@ def _decide(
             return Outcome(name, family, (), f"the mean count of {name}, on the log scale"), y
         if family == "logistic" and all(np.isin(one, (0.0, 1.0)).all() for one in y):
             return Outcome(name, family, ("0", "1"), f"the log odds of {name} = 1"), y
-        fit = "linear or poisson"
+        fit = "linear or --family poisson"
         raise BadInput(
             f"--family {family} needs a category, and {name} is a number: --family {fit}, or name"
             f" an event as the outcome, as in '{name} > 10 ~ ...'."
@@ -328,12 +401,22 @@ def _decide(
                 f' multinomial, or one level as the outcome, as in "{name} == {levels[0]!r} ~'
                 ' ...".'
             )
-        if levels[0].casefold() in _YES and levels[1].casefold() in _NO:
+        named = "Treatment(" in formula.outcome
+        if (first == levels[1]) if named else _is_yes_first(levels):
             levels, y = (levels[1], levels[0]), [1 - one for one in y]
         event = name if set(levels) == {"False", "True"} else f"{name} = {levels[1]!r}"
         return Outcome(name, family, levels, f"the log odds of {event}"), y
+    if first in levels:
+        order = [levels.index(first), *(at for at, level in enumerate(levels) if level != first)]
+        levels = tuple(levels[at] for at in order)
+        y = [np.asarray(np.argsort(order)[one.astype(int)], dtype=float) for one in y]
     words = f"the log odds of each level of {name} against {levels[0]!r}"
     return Outcome(name, family, levels, words), y
+
+
+def _is_yes_first(levels: Sequence[str]) -> bool:
+    """Whether the levels are yes and no, in this order."""
+    return levels[0].casefold() in _YES and levels[1].casefold() in _NO
 
 
 def _is_zero_one(formula: Formula, schema: Schema) -> bool:
@@ -344,18 +427,6 @@ def _is_zero_one(formula: Formula, schema: Schema) -> bool:
     return column.type.whole and (column.minimum, column.maximum) == (0, 1)
 
 
-def _check_outcome(formula: Formula, design: Design, frames: Sequence[Frame]) -> None:
-    for frame, y in zip(frames, design.y, strict=True):
-        values = np.unique(y)
-        if len(values) < max(2, len(design.outcome.levels)) or (
-            design.outcome.family == "poisson" and not y.any()
-        ):
-            raise BadInput(
-                f"The outcome {formula.outcome} lacks values in set {frame.number} that other"
-                " sets have, or has only one value there, so it cannot be modelled."
-            )
-
-
 def _check_rank(design: Design, frames: Sequence[Frame]) -> None:
     count = len(design.names) * max(len(design.outcome.levels) - 1, 1)
     for frame in frames:
@@ -364,26 +435,63 @@ def _check_rank(design: Design, frames: Sequence[Frame]) -> None:
                 f"Set {frame.number} has {frame.rows} complete rows, too few for {count}"
                 " coefficients."
             )
-    everywhere = _redundant(np.concatenate(design.x), design.names)
-    if everywhere:
+    together = np.concatenate(design.x)
+    used = np.flatnonzero(np.abs(together).max(axis=0))
+    names = [design.names[place] for place in used]
+    if everywhere := _redundant(together[:, used], names):
         raise BadInput(
             f"The design is collinear: {everywhere} is a combination of the other terms in every"
             " set; leave one of them out."
         )
-    for frame, x in zip(frames, design.x, strict=True):
-        found = _redundant(x, design.names)
-        if found:
-            raise BadInput(
-                f"The design is collinear in set {frame.number}: {found} is a combination of the"
-                " other terms there, or always 0; leave it out."
-            )
+
+
+def _without_undetermined(design: Design) -> Design:
+    """Return the design with coefficients for the columns that every set determines.
+
+    The other columns are fitted where a set has them (`also`), so that their rows do not count as
+    those of the reference level.
+
+    Raises:
+        BadInput: if there is none.
+    """
+    lost = np.any([_undetermined(x) for x in design.x], axis=0)
+    if not lost.any():
+        return design
+    names = [name for name, gone in zip(design.names, lost, strict=True) if gone]
+    if lost.all():
+        raise BadInput(
+            f"No coefficient is determined in every set: {enumeration(names[:4])} are combinations"
+            " of each other in some set, or always 0; leave a term out."
+        )
+    corners = design.corners
+    if corners is not None:
+        data, x = corners
+        without = ~x[:, lost].any(axis=1)
+        corners = (data[without], x[without][:, ~lost]) if without.any() else None
+    return replace(
+        design,
+        names=tuple(name for name in design.names if name not in names),
+        x=tuple(x[:, ~lost] for x in design.x),
+        also=tuple(x[:, lost] for x in design.x),
+        terms=tuple(np.array(design.terms)[~lost].tolist()),
+        undetermined=tuple(names),
+        corners=corners,
+    )
+
+
+def _undetermined(x: Floats) -> NDArray[np.bool_]:
+    """Return which columns of a set's design have no determined coefficient, shape (columns,)."""
+    length = np.sqrt((x**2).sum(axis=0))
+    empty = length == 0
+    triangle = linalg.qr(x / np.where(empty, 1.0, length), mode="r")[0][: x.shape[1]]
+    _, sizes, directions = np.linalg.svd(triangle)
+    free = directions[sizes <= 1e-9 * sizes[0]]
+    return np.asarray(empty | (np.abs(free) > 1e-6).any(axis=0))
 
 
 def _redundant(x: Floats, names: Sequence[str]) -> str:
     """Return the name of a column that depends on the others; empty if there is none."""
     length = np.sqrt((x**2).sum(axis=0))
-    if (length == 0).any():
-        return names[int((length == 0).argmax())]
     triangle = linalg.qr(x / length, mode="r")[0][: x.shape[1]]
     _, sizes, directions = np.linalg.svd(triangle)
     if sizes[-1] > 1e-9 * sizes[0]:

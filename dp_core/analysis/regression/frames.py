@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.analysis.regression.survey_sample import (
     Sample,
@@ -20,6 +21,8 @@ from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
+
+Codes = NDArray[np.intp]
 
 MOST_PUBLIC_ROWS = 1 << 12
 """Most combinations of levels and ends of numbers that made-up rows have completely."""
@@ -177,6 +180,18 @@ def with_design(frame: Frame, table: Any, schema: Schema) -> Frame:
 def levels_of(column: Column) -> tuple[str, ...]:
     """Return the labels of a category, in the codebook's order."""
     return tuple(dict.fromkeys(level.label for level in column.in_sets.levels))
+
+
+def codes_of(column: Column, values: Any) -> Codes:
+    """Return the codes of a frame's column without missing values; of a number, its bins."""
+    if not column.levels:
+        edges = np.array([float(edge) for edge in column.edges[1:-1]])
+        numbers = np.asarray(values, dtype=np.float64) + column.scale.zero
+        return np.asarray(np.searchsorted(edges, numbers, side="right"), dtype=np.intp)
+    code_of = column.label_codes()
+    places = np.array([code_of[label] for label in values.cat.categories], dtype=np.intp)
+    found: Codes = places[values.cat.codes.to_numpy()]
+    return found
 
 
 def _values(column: Column, array: Any) -> Any:

@@ -103,8 +103,8 @@ class PossibleMeans:
             return Concern(
                 "outside",
                 names,
-                f"A fitted mean of {self.outcome} {where} is one that the schema does not allow,"
-                " because of the noise or because the relation is not of this form.",
+                f"A fitted mean of {self.outcome} {where} is outside the range that the schema"
+                " allows: the noise is large, or the relation has another form.",
             )
         return None
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from dp_core.analysis.regression.interval_warnings import WIDE
+from dp_core.analysis.regression.set_errors import NotGiven
 from dp_core.analysis.regression.survey_answer import DesignUsed
-from dp_core.inference.combining_rules import WARNED_COVERAGE
 from dp_core.text.pages.answer import INLINE, OMITTED, Answer
 from dp_core.text.pages.number_texts import degrees, four_digits, level_text, probability
 from dp_core.text.pages.page import Block, Fact, Listing, Page, Sentence, numbers, texts
@@ -68,7 +67,11 @@ class NaiveFit:
 
 @dataclass(frozen=True, slots=True)
 class CombinedFit:
-    """A combined coefficient: `low` to `high` is its interval."""
+    """A combined coefficient: `low` to `high` is its interval.
+
+    `added` is the variance of what bins and the prior take from the sets; `std_error` includes it.
+    For a declared formula, `within` is the whole variance, and the others are 0.
+    """
 
     estimate: float
     std_error: float
@@ -79,38 +82,30 @@ class CombinedFit:
     high: float
     within: float
     between: float
+    added: float
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
     """A coefficient: combined if there are several sets, and the naive fits.
 
-    A regression that was answered without the sets has no naive fits: `one_set` and `stacked` are
-    None, and `by_set` is empty.
+    A declared regression has no naive fits: `one_set` is None, and `by_set` is empty.
 
     Attributes:
         expected_coverage: Smallest and largest coverage that 95 % intervals from sets of this mode
-            had in tests (`dp_core.inference.combining_rules.COVERAGE`). In mode `posterior` it is
-            that of coefficients with a warning if this one has one, otherwise of those without.
-            None if it was not measured, or if `rule.invalid_because` says why intervals miss.
+            had in tests (`dp_core.inference.combining_rules.COVERAGE`). None if it was not
+            measured, or if `rule.invalid_because` says why intervals miss.
         concerns: Kinds of reasons why its interval may be wrong, in the order of the answer's
-            `warnings`: `few-sets`, `clusters`, `cluster-noise`, `unmeasured`, `undrawn`,
-            `inferred`, `prior`, `thin`, `noise`, `bins`, `undetermined` and `outside`
+            `warnings`: `few-sets`, `clusters`, `cluster-noise`, `undetermined` and `outside`
             (`dp_core.analysis.regression.interval_warnings`).
     """
 
     name: str
     combined: CombinedFit | None = field(metadata=INLINE)
     one_set: NaiveFit | None = field(kw_only=True)
-    stacked: NaiveFit | None = field(kw_only=True, metadata=OMITTED)
     by_set: tuple[SetFit, ...] = field(kw_only=True)
     concerns: tuple[str, ...] = field(kw_only=True)
     expected_coverage: tuple[float, float] | None = field(kw_only=True)
-
-    @property
-    def warned(self) -> bool:
-        """Whether a warning is that its interval may miss, not that it is wide."""
-        return bool({*self.concerns} - WIDE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +123,13 @@ class RegressionAnswer(Answer):
     """A combined regression, its rule, and what to beware of.
 
     Attributes:
+        references: Reference level of each category whose levels have coefficients.
         answered_from: `declared` if the answer is from the sums that the release measured for this
             formula, otherwise `sets`.
         design: Sample design by which variances within the sets were computed; None if rows were
             treated as independent.
+        not_given: Coefficients that nothing public tells; `coefficients` and `covariance` are
+            without them.
         size_factor: Factor on W if the sets and the file differ in size; else 1.
         of: What a row of the sets is, `households` or `persons`, of linked tables; otherwise None.
     """
@@ -141,7 +139,8 @@ class RegressionAnswer(Answer):
     formula: str
     family: str
     modelled: str
-    outcome_levels: list[object]
+    outcome_levels: list[str]
+    references: dict[str, str]
     sets: int
     level: float
     weights: str | None
@@ -152,6 +151,7 @@ class RegressionAnswer(Answer):
     size_factor: float
     complete_df: float | None
     coefficients: tuple[Coefficient, ...]
+    not_given: tuple[NotGiven, ...]
     covariance: list[list[float]]
     all_terms: JointTest | None
     warnings: list[str]
@@ -179,7 +179,7 @@ class RegressionAnswer(Answer):
             rows.append({**values, "concerns": ", ".join(row.concerns)})
         names = pd.Index([row.name for row in self.coefficients], name="coefficient")
         found = pd.DataFrame(rows, index=names)
-        return found.drop(columns=["within", "between"], errors="ignore")
+        return found.drop(columns=["within", "between", "added"], errors="ignore")
 
     def page(self) -> Page:
         """Return what not to miss, the rule, the table of coefficients and the notes."""
@@ -196,36 +196,27 @@ class RegressionAnswer(Answer):
         # Before the numbers, which are read only once.
         blocks += [Fact("Warning", text, warns=True) for text in self.warnings if text != reason]
         blocks.append(self._table())
+        blocks += [Fact("Not given", each.reason, warns=True) for each in self.not_given]
         if joint := self.all_terms:
             words = (
-                f"All terms together: F = {joint.statistic:.4g} on {joint.numerator_df} and"
+                f"All these terms together: F = {joint.statistic:.4g} on {joint.numerator_df} and"
                 f" {degrees(joint.denominator_df)} degrees of freedom,"
                 f" p {probability(joint.p_value, '= ')}."
             )
             blocks.append(Sentence(words))
         if words := self._coverage():
             blocks.append(Fact("Coverage", words))
-        if self.sets > 1 and (words := self._narrower()):
-            blocks.append(Sentence(words))
         return (*blocks, *(Fact("Note", text) for text in self.notes))
 
     def _coverage(self) -> str:
         """Return which coverage to expect; empty if it was not measured for such intervals."""
-        found = {
-            row.expected_coverage: "with a warning" if row.warned else "without a warning"
-            for row in self.coefficients
-            if row.expected_coverage
-        }
-        if not found:
+        found = next((row.expected_coverage for row in self.coefficients), None)
+        if found is None:
             return ""
-        apart = self.rule.name in WARNED_COVERAGE
-        named = [
-            f"{low:.2f} to {high:.2f}{f' of the coefficients {words}' if apart else ''}"
-            for (low, high), words in found.items()
-        ]
         return (
             f"In tests, 95 % intervals from sets of mode {self.rule.name} contained the"
-            f" population's value in {' and '.join(named)}."
+            f" population's value for {100 * found[0]:.0f} to {100 * found[1]:.0f} % of the"
+            " coefficients."
         )
 
     def _sets(self) -> str:
@@ -256,22 +247,6 @@ class RegressionAnswer(Answer):
                 ]
             rows.append((*cells, *([_range(alone)] if alone else [])))
         return Listing((*texts(headings[0]), *numbers(*headings[1:])), rows)
-
-    def _narrower(self) -> str:
-        """Return how much narrower the naive intervals are."""
-        ratios = sorted(
-            (row.combined.high - row.combined.low) / (row.stacked.high - row.stacked.low)
-            for row in self.coefficients
-            if row.combined and row.stacked and row.stacked.high > row.stacked.low
-        )
-        if not ratios:
-            return ""
-        middle = ratios[len(ratios) // 2]
-        return (
-            "Naive intervals treat synthetic rows as people, and are shown for comparison only."
-            f" Those from the {self.sets} stacked sets would be {middle:.1f} times narrower"
-            " (median; the JSON answer has them as `stacked`)."
-        )
 
 
 def _range(values: NaiveFit | CombinedFit) -> str:

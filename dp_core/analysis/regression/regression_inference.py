@@ -11,22 +11,23 @@ import numpy as np
 from dp_core.analysis.query.answer_notes import MOVED
 from dp_core.analysis.query.term_intervals import Ends
 from dp_core.analysis.regression.analysis import Analysis, analyse, combine_fits
-from dp_core.analysis.regression.column_scores import Compared, compared
-from dp_core.analysis.regression.declared_estimates import (
-    declared_estimates,
-    estimates_without_sets,
-    relative_width,
-)
+from dp_core.analysis.regression.declared_estimates import combined_by_precision, declared_estimates
 from dp_core.analysis.regression.design import FAMILIES, Design, Family
-from dp_core.analysis.regression.fitting import check_enough, coefficient_names, fit_stacked
+from dp_core.analysis.regression.fitting import (
+    Fit,
+    coefficient_columns,
+    coefficient_names,
+    unequal_sizes_warning,
+)
 from dp_core.analysis.regression.frames import Frame, about_persons, read_frames
 from dp_core.analysis.regression.interval_warnings import (
-    WIDE,
     Concern,
-    concerns,
     few_sets,
     general_warnings,
+    household_concerns,
+    lost_relations,
     relation_warnings,
+    source_columns,
 )
 from dp_core.analysis.regression.possible_means import PossibleMeans, possible_means
 from dp_core.analysis.regression.regression_answer import (
@@ -40,6 +41,7 @@ from dp_core.analysis.regression.regression_answer import (
     SetFit,
     SetRows,
 )
+from dp_core.analysis.regression.set_errors import NotGiven, corrected
 from dp_core.analysis.regression.survey_answer import (
     DesignUsed,
     cluster_concerns,
@@ -47,7 +49,6 @@ from dp_core.analysis.regression.survey_answer import (
     households_used,
     widened,
 )
-from dp_core.analysis.regression.weighted import Fit
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.report.example_code import size_factor
 from dp_core.bundle.statement.sections import TOLERANCE as WEIGHTS_OFF
@@ -59,13 +60,19 @@ from dp_core.inference.combining_rules import (
     COVERAGE,
     DECLARED,
     NO_SETS,
-    WARNED_COVERAGE,
     WORDING,
-    Rule,
     covered_errors,
 )
 from dp_core.inference.formulas.formula import Formula, read_formula
 from dp_core.inference.intervals import interval
+from dp_core.inference.measured_relations import list_groups
+
+FROM_SUMS = (
+    "This formula was declared: the answer combines the sums that were measured for it with the"
+    " sets, each weighted by its precision."
+)
+
+ADDED = "A is the variance of what bins and the prior take from an estimate"
 
 
 def infer(
@@ -92,8 +99,9 @@ def infer(
             survey weights if there are any; False by default.
 
     Raises:
-        BadInput: if the release has no sets, or the formula can neither be fitted on each set nor
-            was declared.
+        BadInput: if an argument is wrong or asks for columns that the release does not have, the
+            release has no sets (or one, without `naive`), the formula can neither be fitted on each
+            set nor was declared, or none of its coefficients can be given.
     """
     if not 0 < level < 1:
         raise BadInput(f"The level must be between 0 and 1, such as 0.95, not {level}.")
@@ -122,32 +130,25 @@ def infer(
     used = weight.name if weight is not None and (weighted or by_design) else None
     frames = read_frames(bundle, formula.columns, weight=used, design=by_design)
     factor = size_factor(claims.rows, bundle.records)
-    plain = not weighted and not by_design
-    alone: Analysis | None = None
-    try:
+    plain = all(frame.weights is None for frame in frames)
+    declared = declared_estimates(bundle, formula, frames, known) if plain else None
+    if declared is None:
         found = analyse(
-            formula, frames, claims.schema, bundle.rule, family=known, size_factor=factor
+            *(formula, frames, claims.schema, bundle.rule),
+            family=known,
+            size_factor=factor,
+            by_bin=True,
         )
-    except BadInput:
-        alone = _from_sums_alone(bundle, formula, frames, known) if plain else None
-        if alone is None:
-            raise
-        found = alone
-    declared = None if alone else _declared(bundle, formula, found.design, frames, found.combined)
-    if alone is None and declared is None and plain:
-        # No set may have a level of the formula, so that the sets have no coefficient for it.
-        alone = _from_sums_alone(bundle, formula, frames, known)
-        found = alone or found
-    sides = () if alone else compared(formula, found.design, frames, claims.schema)
+    else:
+        found = _with_sets(bundle, formula, *declared, frames, known, factor)
     of_persons = about_persons(claims.schema, formula.columns)
     alike: tuple[Concern, ...] = ()
     survey: DesignUsed | None = None
     if by_design:
-        found, alike, survey = _with_clusters(bundle, found, sides, factor)
+        found, alike, survey = _with_clusters(bundle, found, factor)
     elif of_persons:
         survey = households_used(found.design.samples)
     design, fits, combined = found.design, found.fits, found.combined
-    stacked = fit_stacked(design) if combined and fits else None
     words, covers = WORDING[bundle.rule], covered_errors(bundle.rule, bundle.origin)
     limited = combined is not None and combined.complete_df is not None
     if survey is not None:
@@ -156,20 +157,22 @@ def infer(
         words = replace(words, degrees_of_freedom=BY_FILE)
     answered_from: AnsweredFrom = "sets"
     general = tuple(general_warnings(bundle, combined))
-    notes = list(_notes(bundle, design, fits, frames, factor, used, survey))
+    notes = list(_notes(bundle, formula, design, fits, frames, factor, used, survey))
     about: tuple[Concern, ...] = ()
-    if combined is not None and (declared is not None or alone is not None):
-        # Not the narrower answer: sets can be biased, and an interval that misses is no better for
-        # being narrow.
-        ratio = relative_width(declared, combined, level) if declared else None
-        notes.insert(0, _about_declared(ratio))
-        combined = declared or combined
+    if declared is not None:
+        notes.insert(0, FROM_SUMS)
         answered_from, words, covers = "declared", DECLARED, DECLARED.covers
-        if limited:
-            words = replace(words, degrees_of_freedom=BY_FILE)
-    else:
-        about = (*alike, *concerns(bundle, formula, sides, combined))
+    not_given: tuple[NotGiven, ...] = ()
     names = coefficient_names(design)
+    if declared is None:
+        about = alike
+        if of_persons:
+            about = (*about, *household_concerns(bundle, formula, names))
+        combined, not_given = corrected(bundle, formula, design, frames, fits, combined)
+        if combined is not None and np.any(combined.added):
+            words = replace(
+                words, variance=f"{words.variance} + A", in_words=f"{words.in_words}; {ADDED}"
+            )
     about = (*about, *few_sets(combined, names))
     possible = possible_means(formula, design, claims.schema)
     if combined is not None and possible is not None:
@@ -178,9 +181,15 @@ def infer(
         if possible.moves(combined):
             notes.append(f"{MOVED} Standard errors, t and p are those before.")
     # That the sets cannot carry the formula comes first: no mode corrects it.
-    lost = [each.text for each in about if each.kind in ("unmeasured", "undrawn", "clusters")]
+    lost = [each.text for each in about if each.kind == "clusters"]
     reason = next(iter((*lost, *general)), None)
     by_sets = combined is not None and answered_from == "sets" and reason is None
+    hidden = {name for each in not_given for name in each.coefficients}
+    given = [place for place, name in enumerate(names) if name not in hidden]
+    about = tuple(each for each in about if not hidden.issuperset(each.coefficients))
+    if not given:
+        reasons = " ".join(each.reason for each in not_given)
+        raise BadInput(f"No coefficient of this formula can be given. {reasons}")
     return RegressionAnswer(
         folder=bundle.place,
         release=claims.name,
@@ -188,6 +197,7 @@ def infer(
         family=design.outcome.family,
         modelled=design.outcome.in_words,
         outcome_levels=list(design.outcome.levels),
+        references=dict(design.references),
         sets=claims.sets,
         level=level,
         weights=used,
@@ -207,12 +217,15 @@ def infer(
         complete_df=combined.complete_df if combined else None,
         coefficients=tuple(
             _coefficients(
-                *(names, fits, combined, stacked, level, about, possible),
-                bundle.rule if by_sets else None,
+                *(names, given, fits, combined, level, about, possible),
+                COVERAGE.get(bundle.rule) if by_sets else None,
             )
         ),
-        covariance=(combined.variance if combined else fits[0].covariance).tolist(),
-        all_terms=_joint(design, combined) if combined else None,
+        not_given=not_given,
+        covariance=(combined.variance if combined else fits[0].covariance)[
+            np.ix_(given, given)
+        ].tolist(),
+        all_terms=_joint(names, given, combined) if combined else None,
         warnings=[
             *general,
             *(concern.text for concern in about),
@@ -223,15 +236,47 @@ def infer(
     )
 
 
+def _with_sets(
+    bundle: Bundle,
+    formula: Formula,
+    design: Design,
+    declared: Combined,
+    frames: Sequence[Frame],
+    family: Family | None,
+    factor: float,
+) -> Analysis:
+    """Return a declared analysis, combined with that of the sets if these have a solution."""
+    schema = bundle.claims.schema
+    assert bundle.rule is not None
+    try:
+        sets = analyse(
+            *(formula, frames, schema, bundle.rule),
+            family=family,
+            size_factor=factor,
+            by_bin=True,
+        )
+    except BadInput:
+        return Analysis(formula, design, (), declared)
+    assert sets.combined is not None
+    other, not_given = corrected(bundle, formula, sets.design, frames, sets.fits, sets.combined)
+    assert other is not None
+    hidden = {name for each in not_given for name in each.coefficients}
+    places = {name: at for at, name in enumerate(sets.names) if name not in hidden}
+    names = coefficient_names(design)
+    return Analysis(formula, design, (), combined_by_precision(names, declared, places, other))
+
+
 def _with_clusters(
-    bundle: Bundle, found: Analysis, sides: Sequence[Compared], factor: float
+    bundle: Bundle, found: Analysis, factor: float
 ) -> tuple[Analysis, tuple[Concern, ...], DesignUsed]:
     """Return an analysis by the design, what the sets do not reproduce of it, and what was used.
 
     If the schema states a design effect, it takes the place of what the sets do not reproduce.
     """
     schema, samples = bundle.claims.schema, found.design.samples
-    alike = cluster_concerns(bundle, found.formula, sides)
+    alike = cluster_concerns(
+        bundle, found.formula, coefficient_columns(found.formula, found.design)
+    )
     effect = schema.survey.design_effect
     if effect is None or not alike:
         return found, alike, design_used(schema, samples, ())
@@ -244,93 +289,35 @@ def _with_clusters(
     return replace(found, fits=fits, combined=combined), (), more
 
 
-def _declared(
-    bundle: Bundle,
-    formula: Formula,
-    design: Design,
-    frames: Sequence[Frame],
-    combined: Combined | None,
-) -> Combined | None:
-    """Return the coefficients from what was measured for the formula; None if it was nothing.
-
-    What the sums do not tell is taken from the sets, whose differences must show how uncertain it
-    is: those of posterior sets do.
-    """
-    if combined is None or not bundle.declared or bundle.rule != "posterior":
-        return None
-    return declared_estimates(bundle, formula, design, frames, complete_df=combined.complete_df)
-
-
-def _from_sums_alone(
-    bundle: Bundle, formula: Formula, frames: Sequence[Frame], family: Family | None
-) -> Analysis | None:
-    """Return a declared regression without fits of the sets; None if it was not declared."""
-    if not bundle.declared or bundle.rule != "posterior" or bundle.claims.sets < 2:
-        return None
-    found = estimates_without_sets(bundle, formula, frames, family)
-    return None if found is None else Analysis(formula, found[0], (), found[1])
-
-
-def _about_declared(ratio: float | None) -> str:
-    """Return that a declared analysis was answered from its sums, and how the sets compare.
-
-    Args:
-        ratio: Width of the intervals from the sums, relative to those from the sets; None if the
-            sets do not have all coefficients.
-    """
-    source = (
-        "This analysis was declared: the answer is from the sums that the release measured for it."
-    )
-    if ratio is None:
-        return (
-            f"{source} The sets alone do not determine all coefficients, for example because a"
-            " level is missing from one of them or separates the outcome there."
-        )
-    if ratio < 1:
-        return f"{source} The sets alone would give intervals {1 / ratio:.3g} times as wide."
-    return (
-        f"{source} Intervals from the sets would be {ratio:.3g} times narrower, but their bins and"
-        " their prior can bias them."
-    )
-
-
 def _coefficients(
     names: Sequence[str],
+    given: Sequence[int],
     fits: Sequence[Fit],
     combined: Combined | None,
-    stacked: Fit | None,
     level: float,
     about: Sequence[Concern],
     possible: PossibleMeans | None,
-    rule: Rule | None,
+    coverage: tuple[float, float] | None,
 ) -> Iterator[Coefficient]:
-    """Yield each coefficient: combined, and its naive fits if there are any; all cut if possible.
-
-    `rule` is that of the sets if its measured coverage holds for them, otherwise None.
-    """
+    """Yield each given coefficient: combined, and its naive fits if any; all cut if possible."""
 
     def cut(found: Ends) -> Ends:
         return found if possible is None else possible.cut(found)
 
     first = _naive(fits[0], level, cut) if fits else None
-    together = _naive(stacked, level, cut) if stacked else None
     found = _combined(combined, level, cut) if combined else None
-    for place, name in enumerate(names):
+    for place in given:
+        name = names[place]
         yield Coefficient(
             name,
             found[place] if found else None,
             one_set=first[place] if first else None,
-            stacked=together[place] if together else None,
             by_set=tuple(
                 SetFit(float(fit.coefficients[place]), float(np.sqrt(fit.covariance[place, place])))
                 for fit in fits
             ),
-            concerns=(kinds := tuple(each.kind for each in about if name in each.coefficients)),
-            expected_coverage=(
-                None
-                if rule is None
-                else (WARNED_COVERAGE if {*kinds} - WIDE else COVERAGE).get(rule)
-            ),
+            concerns=tuple(each.kind for each in about if name in each.coefficients),
+            expected_coverage=coverage,
         )
 
 
@@ -342,6 +329,7 @@ def _combined(combined: Combined, level: float, cut: Callable[[Ends], Ends]) -> 
     columns = (
         *(estimates, combined.standard_error, statistic, degrees, p_value, low, high),
         *(np.diag(combined.within), np.diag(combined.between)),
+        np.diag(combined.added + np.zeros_like(combined.within)),
     )
     rows = [CombinedFit(*row) for row in zip(*(each.tolist() for each in columns), strict=True)]
     return [
@@ -359,14 +347,10 @@ def _naive(fit: Fit, level: float, cut: Callable[[Ends], Ends]) -> list[NaiveFit
     return [NaiveFit(*map(float, row)) for row in zip(*columns, strict=True)]
 
 
-def _joint(design: Design, combined: Combined) -> JointTest | None:
-    """Return the test that no term but the intercept matters."""
-    terms = [
-        place
-        for place, name in enumerate(coefficient_names(design))
-        if name.rsplit(": ", 1)[-1] != "Intercept"
-    ]
-    if not terms or len(terms) == len(coefficient_names(design)):
+def _joint(names: Sequence[str], given: Sequence[int], combined: Combined) -> JointTest | None:
+    """Return the test that no given term but the intercept matters."""
+    terms = [place for place in given if names[place].rsplit(": ", 1)[-1] != "Intercept"]
+    if not terms or len(terms) == len(given):
         return None
     if combined.design_df is not None and combined.design_df < len(terms):
         return None
@@ -382,6 +366,7 @@ def _finite(value: float) -> float | None:
 
 def _notes(
     bundle: Bundle,
+    formula: Formula,
     design: Design,
     fits: Sequence[Fit],
     frames: Sequence[Frame],
@@ -418,11 +403,22 @@ def _notes(
             "The schema states a sample design, which was not used: rows are treated as independent"
             " draws. --design gives standard errors by the design."
         )
+    if words := _references(design):
+        yield words
     yield from design.notes
+    outcome = {*source_columns(bundle, formula.outcome_columns)}
+    apart = [group for group in lost_relations(bundle, formula) if not outcome & {*group}]
+    if fits and apart:
+        follow = "a prior" if bundle.rule == "posterior" else "the model's assumption"
+        yield (
+            f"No measured table holds {list_groups(apart)}. The sets take the relation between"
+            f" these predictors from {follow}, so the adjustment of each coefficient for the others"
+            " may be wrong."
+        )
     if any(frame.dropped for frame in frames):
         dropped = ", ".join(f"{frame.dropped:,}" for frame in frames)
         yield f"Rows with a missing value were left out, by set: {dropped}."
-    if fits and (uneven := check_enough(fits)):
+    if fits and (uneven := unequal_sizes_warning(fits)):
         yield uneven
     if fits and factor != 1:
         what = "rows" if bundle.claims.schema.linked is None else "households"
@@ -430,6 +426,23 @@ def _notes(
             f"The sets have {sum(bundle.claims.rows) / bundle.claims.sets:,.0f} {what} and the file"
             f" has about {bundle.records:,.0f}: W was multiplied by {factor:.3g} to match it."
         )
+
+
+def _references(design: Design) -> str:
+    """Return with which levels the others are compared; empty if no level has a coefficient."""
+    used = {
+        name: level
+        for name, level in design.references.items()
+        if any(column.startswith((f"{name}[T.", f"C({name})[T.")) for column in design.names)
+    }
+    if not used:
+        return ""
+    named = ", ".join(f"{name} {level!r}" for name, level in used.items())
+    one = next(iter(used))
+    return (
+        f"Reference levels (the most frequent): {named}. C({one}, Treatment('LEVEL')) names"
+        " another."
+    )
 
 
 def family_word(text: str | None) -> Family | None:

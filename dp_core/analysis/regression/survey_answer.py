@@ -7,15 +7,14 @@ predictors. If they do not, a design effect that the schema states takes its pla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dp_core.analysis.regression.column_scores import Compared
-from dp_core.analysis.regression.interval_warnings import Concern, listed, modelled
+from dp_core.analysis.regression.fitting import Fit
+from dp_core.analysis.regression.interval_warnings import Concern, listed, source_columns
 from dp_core.analysis.regression.survey_sample import Sample
-from dp_core.analysis.regression.weighted import Fit
 from dp_core.bundle.quality.relations import measured_cliques
 from dp_core.bundle.reading import Bundle
 from dp_core.inference.formulas.formula import Formula
@@ -128,21 +127,21 @@ def households_used(samples: Sequence[Sample]) -> DesignUsed:
 
 
 def cluster_concerns(
-    bundle: Bundle, formula: Formula, coefficients: Sequence[Compared]
+    bundle: Bundle, formula: Formula, columns: Mapping[str, Sequence[str]]
 ) -> tuple[Concern, ...]:
     """Return the concerns about coefficients for which the sets do not reproduce the clusters.
 
     Args:
         bundle: The release.
         formula: Formula of the regression.
-        coefficients: What each coefficient compares.
+        columns: Columns of each coefficient's term.
     """
     schema = bundle.claims.schema
     units = primary_units(schema)
     if units is None:
         if schema.survey.clusters is None and schema.survey.design_effect is None:
             return ()
-        names = tuple(one.name for one in coefficients)
+        names = tuple(columns)
         return (
             Concern(
                 "clusters",
@@ -154,7 +153,7 @@ def cluster_concerns(
         )
     if bundle.origin in ("drawn", "chosen"):
         return ()
-    needed = {one.name: _groups(bundle, formula, one, units.columns) for one in coefficients}
+    needed = {name: _groups(bundle, formula, own, units.columns) for name, own in columns.items()}
     tables, _ = measured_cliques(bundle.measured)
     lost: list[str] = []
     faint: list[str] = []
@@ -193,16 +192,16 @@ def cluster_concerns(
 
 
 def _groups(
-    bundle: Bundle, formula: Formula, one: Compared, units: Sequence[str]
+    bundle: Bundle, formula: Formula, own: Sequence[str], units: Sequence[str]
 ) -> tuple[Clique, ...]:
     """Return the tables that carry the clusters of a coefficient's scores.
 
     A score is a predictor times a residual, so clusters act on it through the outcome and through
     the predictor.
     """
-    design = modelled(bundle, units)
-    wanted = [modelled(bundle, formula.outcome_columns)]
-    wanted += [[name] for name in modelled(bundle, one.columns)]
+    design = source_columns(bundle, units)
+    wanted = [source_columns(bundle, formula.outcome_columns)]
+    wanted += [[name] for name in source_columns(bundle, own)]
     found = [tuple(dict.fromkeys([*design, *names])) for names in wanted]
     return tuple(dict.fromkeys(group for group in found if set(group) != set(design)))
 

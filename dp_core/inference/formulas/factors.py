@@ -41,9 +41,12 @@ class Factor:
         splines: Largest number of design columns of a spline in the factor; 1 without a spline.
     """
 
-    def __init__(self, code: str, origin: Any = None) -> None:
+    def __init__(
+        self, code: str, origin: Any = None, references: Mapping[str, str] | None = None
+    ) -> None:
         self.code = code
         self.origin = origin
+        self._references = references or {}
         self._tree = parse(code, code)
         nodes = list(ast.walk(self._tree))
         self.columns = {one.id for one in nodes if isinstance(one, ast.Name)}
@@ -104,8 +107,10 @@ class Factor:
             state["transforms"][call].memorize_finish()
 
     def eval(self, state: dict[str, Any], data: Any) -> Any:
-        """Return the factor's values for some rows."""
-        return _Computation(state["transforms"], data).value(self._tree)
+        """Return the factor's values for some rows; those of a category with its reference."""
+        values = _Computation(state["transforms"], data).value(self._tree)
+        known = [self._references[name] for name in self.columns if name in self._references]
+        return _compared(values, known[0]) if len(known) == 1 else values
 
 
 class _Computation:
@@ -187,6 +192,21 @@ class _Computation:
                 raise _no_part()
             named[one.arg] = _setting(one.value)
         return given, named
+
+
+def _compared(values: Any, reference: str) -> Any:
+    """Return a category's values, compared with a level unless they have a coding or own levels."""
+    from pandas import CategoricalDtype
+    from patsy import Treatment
+    from patsy.categorical import C
+
+    boxed = hasattr(values, "contrast")
+    data = values.data if boxed else values
+    if not isinstance(getattr(data, "dtype", None), CategoricalDtype):
+        return values
+    if boxed and (values.contrast is not None or values.levels is not None):
+        return values
+    return C(data, Treatment(reference))
 
 
 def _bounded_number(value: Any) -> Any:

@@ -111,7 +111,7 @@ def read_formula(text: str, columns: Sequence[str]) -> Formula:
         outcome_columns=outcome_columns,
         terms=tuple(terms),
         by_level=tuple(dict.fromkeys(by_level)),
-        description=_computed_here(described),
+        description=compared_with(described, {}),
         learns=_learning(described),
     )
 
@@ -183,12 +183,20 @@ def _learning(description: Any) -> tuple[str, ...]:
     return tuple(sorted(found & LEARNING))
 
 
-def _computed_here(description: Any) -> Any:
-    """Return patsy's description with `Factor` objects in place of factors that it would `eval`."""
+def compared_with(description: Any, references: Mapping[str, str]) -> Any:
+    """Return patsy's description with `Factor` objects in place of factors that it would `eval`.
+
+    Args:
+        description: patsy's `ModelDesc`.
+        references: Level with which those of a column are compared if the formula names no other.
+    """
     from patsy import ModelDesc, Term
 
     def ours(terms: Sequence[Any]) -> list[Any]:
-        return [Term([Factor(one.code, one.origin) for one in term.factors]) for term in terms]
+        return [
+            Term([Factor(one.code, one.origin, references) for one in term.factors])
+            for term in terms
+        ]
 
     return ModelDesc(ours(description.lhs_termlist), ours(description.rhs_termlist))
 

@@ -16,11 +16,12 @@ import pyarrow.parquet as pq
 
 from dp_core.analysis.regression.analysis import Analysis
 from dp_core.analysis.regression.analysis import analyse as fit_and_combine
-from dp_core.analysis.regression.frames import Frame, frame_of, levels_of
+from dp_core.analysis.regression.design import frequent_levels
+from dp_core.analysis.regression.frames import frame_of
 from dp_core.errors import BadInput, ReleaseError
 from dp_core.inference.combine import Rule
 from dp_core.inference.combining_rules import rule_of
-from dp_core.inference.formulas.formula import Formula, check_formula, read_formula
+from dp_core.inference.formulas.formula import check_formula, read_formula
 from dp_core.inference.intervals import interval
 from dp_core.lab.comparison.figures import figure_name
 from dp_core.lab.comparison.judging import mean_or_nan, seen_records
@@ -61,14 +62,15 @@ def analyse(
     frames = [frame_of(number, table, columns) for number, table in enumerate(sets, start=1)]
     try:
         own = frame_of(1, real, columns)
-        before = fit_and_combine(read, [own], schema, "shared")
+        # The file's coefficients compare with the same levels, whatever is most frequent there.
+        references = frequent_levels(read, frames, schema)
+        before = fit_and_combine(read, [own], schema, "shared", references=references)
     except BadInput as error:
         # The fit calls its only input set 1.
         raise BadInput(re.sub(r"\bset 1\b", "the file", error.message)) from None
-    _check_references(read, own, frames, schema)
     # The variance within a set belongs to as many records as the set has.
     size = sum(table.num_rows for table in sets) / len(sets) / max(real.num_rows, 1)
-    after = fit_and_combine(read, frames, schema, rule, size_factor=size)
+    after = fit_and_combine(read, frames, schema, rule, size_factor=size, references=references)
     return _coefficients(before), _coefficients(after)
 
 
@@ -120,23 +122,6 @@ def _coefficients(found: Analysis) -> list[Coefficient]:
         Coefficient(name, *map(float, numbers))
         for name, *numbers in zip(found.names, estimate, low, high, strict=True)
     ]
-
-
-def _check_references(formula: Formula, real: Frame, sets: Sequence[Frame], schema: Schema) -> None:
-    """Refuse coefficients whose reference level differs between the file and the sets."""
-    for name in formula.by_level:
-        column = schema.column(name)
-        if not column.levels:
-            continue
-        labels = levels_of(column)
-        present = [set(real.data[name]), set().union(*(frame.data[name] for frame in sets))]
-        first, other = (next(one for one in labels if one in found) for found in present)
-        if first != other:
-            raise BadInput(
-                f"The reference level of {name} is {first!r} in the file but {other!r} in the sets,"
-                " because one of them lacks the other's level. Model single levels, as in"
-                f" I({name} == {other!r})."
-            )
 
 
 VALUES = "values.parquet"

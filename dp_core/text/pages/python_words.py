@@ -17,7 +17,7 @@ from dp_core.text.pages.page import Fact, Page, Sentence, Title
 
 _FLAGS = "naive|weighted|design|sampling"
 _OPTION = re.compile(
-    rf"(?<![-\w])--(?:(?P<flag>{_FLAGS})|(?P<name>family) (?P<value>'?[a-z]+'?))(?![-\w])"
+    rf"(?<![-\w])--(?:(?P<flag>{_FLAGS})|(?P<name>family) (?P<value>'?[a-z-]+'?))(?![-\w])"
 )
 _CALLS = (
     (re.compile(r"--since EARLIER"), "since=EARLIER"),

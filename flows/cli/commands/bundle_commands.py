@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from dp_core.errors import BadInput, Separated
+from dp_core.errors import BadInput
 from dp_core.text.documents.typed_text import plain_text
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.page import Verbatim
@@ -168,25 +167,15 @@ def infer(
     from dp_core.bundle.reading import read_bundle
 
     bundle = read_bundle(folder)
-    try:
-        return carry_out(
-            bundle,
-            text,
-            family=family,
-            level=level,
-            naive=naive,
-            weighted=weighted,
-            by_design=design,
-        )
-    except Separated as error:
-        if not error.fittable:
-            raise
-        words = ["dp-release", "infer", str(folder), error.fittable]
-        words += ["--family", family] if family is not None else []
-        words += ["--level", f"{level:g}"] if level != 0.95 else []
-        given = {"--naive": naive, "--weighted": weighted, "--design": design}
-        words += [option for option, wanted in given.items() if wanted]
-        raise BadInput(f"{error.message} Type: {shlex.join(words)}") from None
+    return carry_out(
+        bundle,
+        text,
+        family=family,
+        level=level,
+        naive=naive,
+        weighted=weighted,
+        by_design=design,
+    )
 
 
 def one_formula(folder: Path, words: tuple[str, ...]) -> str:

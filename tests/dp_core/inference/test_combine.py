@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from dp_core.inference.combine import RULES, _inflation, combine, known_rule
+from dp_core.inference.combine import RULES, combine, inflation, known_rule
 
 NUMBERS = st.floats(-1e3, 1e3, allow_subnormal=False)
 POSITIVE = st.floats(1e-3, 1e3, allow_subnormal=False)
@@ -174,9 +174,9 @@ def test_the_joint_test_on_a_small_file_is_worked_by_hand():
 
 
 def test_a_rule_without_a_factor_of_its_own_gets_no_other_s():
-    assert [_inflation(rule, 4) for rule in RULES] == [0.25, 0.25, 1.25]
+    assert [inflation(rule, 4) for rule in RULES] == [0.25, 0.25, 1.25]
     with pytest.raises(AssertionError, match="of tomorrow"):
-        _inflation("of tomorrow", 4)
+        inflation("of tomorrow", 4)
 
 
 def test_there_is_no_joint_test_without_an_inverse():

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 from dp_core.analysis.regression.analysis import analyse
-from dp_core.analysis.regression.fitting import check_enough, fit_stacked
 from dp_core.analysis.regression.frames import frame_of, levels_of
-from dp_core.errors import BadInput, Separated
+from dp_core.errors import BadInput
 from dp_core.inference.combine import combine
 from dp_core.inference.formulas.formula import read_formula
 from tests.schema_texts import read
@@ -99,16 +98,21 @@ FORMULAS = {
 @pytest.mark.parametrize("family", FORMULAS)
 def test_each_set_is_fitted_as_statsmodels_fits_it_and_combined_by_the_rule(family):
     made = sets()
-    found = fit(FORMULAS[family], made, family=family)
+    first = {"sex": "male", "health": "poor"}
+    found = fit(FORMULAS[family], made, family=family, references=first)
     alone = [plain(family, one) for one in made]
     complete = min(one.num_rows for one in made) - 5 if family == "linear" else None
     wanted = combine([q for q, _ in alone], [u for _, u in alone], "split", complete_df=complete)
 
     assert found.design.outcome.family == family
-    np.testing.assert_allclose(found.combined.estimate, wanted.estimate, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(found.combined.variance, wanted.variance, rtol=1e-5, atol=1e-12)
+    # Except in a linear model, the prior moves estimates by a small part of their errors.
+    near = 1e-6 if family == "linear" else 0.1
+    away = (found.combined.estimate - wanted.estimate) / wanted.standard_error
+    np.testing.assert_allclose(away, 0, atol=near)
+    errors = found.combined.standard_error
+    np.testing.assert_allclose(errors, wanted.standard_error, rtol=near)
     degrees = wanted.degrees_of_freedom
-    np.testing.assert_allclose(found.combined.degrees_of_freedom, degrees, rtol=1e-4)
+    np.testing.assert_allclose(found.combined.degrees_of_freedom, degrees, rtol=5 * near)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def test_each_set_is_fitted_as_statsmodels_fits_it_and_combined_by_the_rule(fami
     ],
 )
 def test_the_family_follows_from_the_outcome(text, family, levels, words):
-    outcome = fit(text, sets(1), "shared").design.outcome
+    outcome = fit(text, sets(1), "shared", references={"health": "poor"}).design.outcome
 
     assert (outcome.family, outcome.levels) == (family, levels)
     assert words in outcome.in_words
@@ -135,6 +139,9 @@ def test_the_answer_yes_is_what_is_modelled():
     found = fit("smoker ~ age", sets(1), "shared")
     # Older people smoke more often in these sets.
     assert found.fits[0].coefficients[1] > 0
+    named = fit("C(smoker, Treatment('yes')) ~ age", sets(1), "shared")
+    assert named.design.outcome.levels == ("yes", "no")
+    np.testing.assert_allclose(named.fits[0].coefficients, -found.fits[0].coefficients, rtol=1e-8)
     turned = fit("smoker == 'no' ~ age", sets(1), "shared")
     np.testing.assert_allclose(turned.fits[0].coefficients, -found.fits[0].coefficients, rtol=1e-8)
 
@@ -160,11 +167,6 @@ def test_what_a_function_learns_is_learnt_from_all_sets():
     mean = np.mean([np.asarray(one["age"]).mean() for one in made])
 
     np.testing.assert_allclose(found.design.x[0][:, 1], np.asarray(made[0]["age"]) - mean)
-
-
-def test_the_levels_are_the_codebook_s_whatever_occurs_first():
-    found = fit("pay ~ health + sex", sets(2))
-    assert found.names == ("Intercept", "health[T.fair]", "health[T.good]", "sex[T.female]")
 
 
 def test_rows_with_a_missing_value_are_left_out_and_counted():
@@ -222,14 +224,6 @@ def test_sets_of_another_size_than_the_file_are_scaled():
     np.testing.assert_allclose(twice.between, once.between)
 
 
-def test_stacking_counts_every_row_as_a_person():
-    found = fit("pay ~ age", sets(4))
-    stacked = fit_stacked(found.design)
-
-    assert stacked.rows == 1600
-    assert stacked.covariance[1, 1] == pytest.approx(found.fits[0].covariance[1, 1] / 4, rel=0.2)
-
-
 # -- bad input
 
 
@@ -243,7 +237,7 @@ def bad(said, text, tables, **options):
 @pytest.mark.parametrize(
     ("text", "family", "said"),
     [
-        ("pay ~ age", "logistic", "--family linear or poisson"),
+        ("pay ~ age", "logistic", "--family linear or --family poisson"),
         ("pay ~ age", "multinomial", "pay is a number"),
         ("pay ~ age", "poisson", "pay has other values in set 1"),
         ("sex ~ age", "linear", "sex is a category: --family logistic"),
@@ -257,9 +251,8 @@ def bad(said, text, tables, **options):
         ("pay ~ C(sex, Treatment('m'))", None, "cannot be computed"),
         ("pay ~ age + I(3 * age)", None, "collinear: I(3 * age) is a combination"),
         ("pay ~ sex + C(sex)", None, "in every set"),
-        ("pay ~ I(age < 0)", None, "collinear"),
         ("pay > 500 ~ age", None, "one value"),
-        ("I(2 * age) ~ I(flag * 0 + 1) - 1 + visits + I(pay * 0)", None, "collinear"),
+        ("I(2 * age) ~ I(flag * 0 + 1) - 1 + visits + I(1 + pay * 0)", None, "collinear"),
     ],
 )
 def test_what_cannot_be_fitted_is_one_sentence(text, family, said):
@@ -271,21 +264,62 @@ def test_an_outcome_in_another_form_is_told():
     bad("without error in set 1", "pay ~ age", made)
 
 
-def test_a_level_that_is_in_some_sets_only_is_told():
+@pytest.mark.parametrize("text", ["pay ~ health + age", "pay ~ C(health) + age"])
+def test_a_level_that_a_set_lacks_gets_no_coefficient_and_changes_no_other(text):
+    """The other sets fit it by itself: its records do not count as those of the reference."""
     made = sets(3)
     made[1] = table(2, health=_words("health", np.arange(400) % 2))
-    bad("Level 'good' of health is in no complete row of set 2", "pay ~ health", made)
-    bad("Level 'good' of health is in no complete row of set 2", "health ~ age", made)
-    bad("in no complete row of set 2", "pay ~ C(health)", made)
-    # A single level of it can be modelled, as the sentence says.
-    assert fit("pay ~ I(health == 'poor')", made).combined is not None
-    bad("outcome health == 'good' lacks values in set 2", "health == 'good' ~ age", made)
+    found = fit(text, made)
+
+    assert [name for name in found.names if "good" in name] == []
+    assert [name[-7:] for name in found.design.undetermined] == ["T.good]"]
+    whole = fit(text, [made[0], made[2]])
+    for own, other in ((0, 0), (2, 1)):
+        both = dict(zip(whole.names, whole.fits[other].coefficients, strict=True))
+        wanted = [both[name] for name in found.names]
+        np.testing.assert_allclose(found.fits[own].coefficients, wanted)
 
 
-def test_the_reference_may_be_the_level_that_vanished():
+def test_an_outcome_that_a_set_lacks_is_fitted():
+    made = sets(3)
+    made[1] = table(2, health=_words("health", np.arange(400) % 2))
+    found = fit("health == 'good' ~ age", made)
+    assert np.isfinite(found.combined.interval()).all()
+    # Half a record of 400 and more, far below the shares of the other sets.
+    assert found.fits[1].coefficients[0] < found.fits[0].coefficients[0] - 3
+    assert "good: age" in fit("health ~ age", made).names
+
+
+def test_levels_are_compared_with_the_most_frequent_unless_the_formula_names_one():
     made = sets(2)
-    made[0] = table(1, health=_words("health", 1 + np.arange(400) % 2))
-    bad("Level 'poor' of health", "pay ~ health", made)
+    often = _words("health", np.array([0, 1, 2, 2])[np.arange(400) % 4])
+    made = [table(seed, health=often) for seed in (1, 2)]
+    assert fit("pay ~ health", made).names == ("Intercept", "health[T.poor]", "health[T.fair]")
+    assert fit("pay ~ C(health)", made).names[1:] == ("C(health)[T.poor]", "C(health)[T.fair]")
+    named = fit("pay ~ C(health, Treatment('fair'))", made)
+    assert [name[-7:] for name in named.names[1:]] == ["T.poor]", "T.good]"]
+    assert fit("pay ~ C(health, Sum)", made).names[1].endswith("[S.poor]")
+    assert fit("pay ~ C(health, levels=['fair', 'good', 'poor'])", made).names[1].endswith("good]")
+    assert fit("health ~ age", made).design.outcome.levels == ("good", "poor", "fair")
+    other = fit("C(health, Treatment('fair')) ~ age", made).design.outcome
+    assert other.levels == ("fair", "poor", "good")
+    given = fit("pay ~ health", made, references={"health": "fair"})
+    assert given.names == ("Intercept", "health[T.poor]", "health[T.good]")
+
+
+def test_an_outcome_s_coefficients_are_those_against_its_reference():
+    """Of another reference they are differences, whatever the coding."""
+    made = [
+        table(seed, health=_words("health", np.array([0, 1, 2, 2])[np.arange(400) % 4]))
+        for seed in (1, 2)
+    ]
+    good, poor = (
+        fit("health ~ age", made, references={"health": level}) for level in ("good", "poor")
+    )
+    first = dict(zip(good.names, good.fits[0].coefficients, strict=True))
+    other = dict(zip(poor.names, poor.fits[0].coefficients, strict=True))
+    assert other["good: age"] == pytest.approx(-first["poor: age"])
+    assert other["fair: age"] == pytest.approx(first["fair: age"] - first["poor: age"])
 
 
 def test_a_level_that_no_set_has_gets_no_coefficient():
@@ -297,12 +331,21 @@ def test_a_level_that_no_set_has_gets_no_coefficient():
     assert fit("health ~ age", made).design.outcome.family == "logistic"
 
 
-def test_an_empty_combination_of_an_interaction_is_told():
+def test_an_empty_combination_of_an_interaction_has_no_coefficient():
     made = sets(2)
     sex = np.arange(400) % 2
     health = np.where(sex, 0, np.arange(400) % 3)
     made[1] = table(2, sex=_words("sex", sex), health=_words("health", health))
-    bad("collinear in set 2: sex[T.female]:health", "pay ~ sex * health", made)
+    found = fit("pay ~ sex * health + age", made)
+    assert [name for name in found.names if ":" in name] == []
+    assert "age" in found.names
+    assert any(":" in name for name in found.design.undetermined)
+
+
+def test_a_formula_of_which_a_set_determines_nothing_is_told():
+    made = sets(2)
+    made[1] = table(2, age=np.zeros(400), visits=np.zeros(400))
+    bad("No coefficient is determined in every set: visits and age", "pay ~ 0 + visits + age", made)
 
 
 def test_too_few_rows_are_told():
@@ -320,7 +363,7 @@ def test_too_few_rows_are_told():
         ("poisson", "visits ~ sex + age"),
     ],
 )
-def test_separation_is_told_in_every_family(family, text, quasi):
+def test_separation_in_a_set_gives_finite_coefficients(family, text, quasi):
     """Of women nobody smokes, is well, or comes; or (quasi) of men some do and some do not."""
     made = sets(2)
     rng = np.random.default_rng(9)
@@ -333,70 +376,12 @@ def test_separation_is_told_in_every_family(family, text, quasi):
         "poisson": {"visits": np.where(sex, 0, 3 * some)},
     }[family]
     made[1] = table(2, sex=_words("sex", sex), **columns)
-    bad("In set 2 sex[T.female] separates", text, made, family=family)
-
-
-@pytest.mark.parametrize("gap", [0.0, 1e-3])
-def test_separation_by_a_number_is_told(gap):
-    pay = np.sort(np.random.default_rng(1).normal(size=400))
-    made = [table(pay=pay + gap * (pay > 0), smoker=_words("smoker", (pay <= 0).astype(int)))]
-    bad("In set 1 pay separates", "smoker ~ pay + age", made, rule="shared")
-
-
-LOW, TURNS = np.repeat([0, 1], 200), np.tile([0, 1], 200)
-
-
-@pytest.mark.parametrize(
-    ("text", "columns", "family", "fittable", "how"),
-    [
-        (
-            "smoker ~ age + sex",
-            {"sex": _words("sex", LOW)},
-            None,
-            "smoker ~ age",
-            "leaves out sex",
-        ),
-        (
-            "smoker ~ 0 + age * sex + visits",
-            {"sex": _words("sex", LOW)},
-            None,
-            "smoker ~ 0 + age + visits",
-            "leaves out sex, age:sex",
-        ),
-        (
-            "smoker ~ age + health",
-            {"health": _words("health", np.where(LOW, TURNS, np.tile([0, 1, 2, 1], 100)))},
-            None,
-            "smoker ~ age + I(health == 'fair')",
-            "merges 'good' of health with 'poor'",
-        ),
-        (
-            "smoker ~ standardize(pay) + C(sex)",
-            {"pay": np.arange(400.0)},
-            None,
-            "smoker ~ C(sex)",
-            "leaves out standardize(pay)",
-        ),
-        ("smoker ~ pay", {"pay": np.arange(400.0)}, None, "", "pay is the only term"),
-        (
-            "smoker ~ pay + visits",
-            {"pay": np.arange(400.0), "visits": np.arange(400) ** 2 // 160},
-            None,
-            "",
-            "leaving out one term does not help",
-        ),
-    ],
-)
-def test_separation_is_answered_by_a_formula_that_can_be_fitted(
-    text, columns, family, fittable, how
-):
-    made = [table(smoker=_words("smoker", LOW), **columns)]
-    with pytest.raises(Separated) as caught:
-        fit(text, made, rule="shared", family=family)
-    assert caught.value.fittable == fittable
-    assert how in caught.value.message
-    if fittable:
-        assert np.isfinite(fit(fittable, made, rule="shared").fits[0].coefficients).all()
+    found = fit(text, made, family=family)
+    (place, *_) = [at for at, name in enumerate(found.names) if "sex[T." in name]
+    separated = found.fits[1]
+    # A log odds ratio of 200 records each way is finite, clearly one-sided, and uncertain.
+    assert 4 < abs(separated.coefficients[place]) < 15
+    assert 0.5 < np.sqrt(separated.covariance[place, place]) < 3
 
 
 def test_a_rare_event_is_no_separation():
@@ -412,11 +397,3 @@ def test_large_counts_are_fitted():
     made = [table(age=age, visits=rng.poisson(np.exp(1 + age / 20)))]
     found = fit("visits ~ age", made, "shared", family="poisson").fits[0]
     np.testing.assert_allclose(found.coefficients, [1, 1 / 20], atol=0.02)
-
-
-def test_sets_of_different_length_are_told_where_it_matters():
-    even = fit("pay ~ age", [table(1, rows=400), table(2, rows=430)])
-    uneven = fit("pay ~ age", [table(1, rows=400), table(2, rows=600)])
-
-    assert check_enough(even.fits) == ""
-    assert "between 400 and 600 complete rows" in check_enough(uneven.fits)
