@@ -216,7 +216,7 @@ class OpenRelease(Printed):
         >>> import dp_core as dp
         >>> answer = dp.read_bundle("first").infer("income ~ age + sex")
         >>> list(answer.frame.index)
-        ['Intercept', 'sex[T.female]', 'age']
+        ['Intercept', 'sex[T.male]', 'age']
         >>> bool((answer.frame["low"] < answer.frame["high"]).all())
         True
         """
