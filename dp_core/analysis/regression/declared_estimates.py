@@ -91,7 +91,8 @@ def combined_by_precision(
 
     The two estimates of a coefficient have the sampling error of the file in common, of variance W,
     and noise of their own. With noise of variances v of the sums and u of the sets, the sums have
-    the weight u / (u + v). The few degrees of freedom of the sets count as noise.
+    the weight u / (u + v). The few degrees of freedom of the sets count as noise. Sets can be
+    biased, and sums hardly: if the two estimates differ by d, u is at least d^2 - v.
 
     Args:
         names: Names of all coefficients.
@@ -101,32 +102,25 @@ def combined_by_precision(
     """
     at = np.array([place for place, name in enumerate(names) if name in others], dtype=np.intp)
     there = np.array([others[names[place]] for place in at], dtype=np.intp)
-    within, spread = (np.zeros((len(names), len(names))) for _ in range(2))
+    within, other = (np.zeros((len(names), len(names))) for _ in range(2))
     within[np.ix_(at, at)] = sets.within[np.ix_(there, there)]
     low, high = sets.interval(0.95)
     wider = (high - low) / (2 * _Z95 * np.sqrt(np.maximum(np.diag(sets.variance), 1e-300)))
-    spread[np.ix_(at, at)] = (sets.variance * np.outer(wider, wider))[np.ix_(there, there)]
-    sampling = np.diag(within)
-    own, other = (
-        np.maximum(np.diag(each) - sampling, _LEAST_NOISE * sampling)[at]
-        for each in (declared.variance, spread)
-    )
+    other[np.ix_(at, at)] = (sets.variance * np.outer(wider, wider))[np.ix_(there, there)]
+    own, other = declared.variance - within, other - within
+    least = _LEAST_NOISE * np.diag(within)
+    for noise in (own, other):
+        np.fill_diagonal(noise, np.maximum(np.diag(noise), least))
+    v, u = np.diag(own)[at], np.diag(other)[at]
     apart = declared.estimate[at] - sets.estimate[there]
-    more = np.maximum(apart**2 - own - other, 0.0)
-    spread[at, at] += more
-    other = other + more
+    u = np.maximum(u, apart**2 - v)
+    other[at, at] = u
     of_sums = np.ones(len(names))
-    of_sums[at] = other / np.maximum(own + other, 1e-300)
+    of_sums[at] = u / np.maximum(u + v, 1e-300)
     of_sets = 1 - of_sums
     estimate = declared.estimate.copy()
     estimate[at] = of_sums[at] * estimate[at] + of_sets[at] * sets.estimate[there]
-    both = np.outer(of_sums, of_sets) * within
-    variance = (
-        np.outer(of_sums, of_sums) * declared.variance
-        + np.outer(of_sets, of_sets) * spread
-        + both
-        + both.T
-    )
+    variance = within + np.outer(of_sums, of_sums) * own + np.outer(of_sets, of_sets) * other
     return replace(
         declared,
         estimate=estimate,

@@ -128,8 +128,8 @@ class RegressionAnswer(Answer):
             formula, otherwise `sets`.
         design: Sample design by which variances within the sets were computed; None if rows were
             treated as independent.
-        not_given: Coefficients that nothing public tells; `coefficients` and `covariance` are
-            without them.
+        not_given: Coefficients that the published results do not determine; `coefficients` and
+            `covariance` are without them.
         size_factor: Factor on W if the sets and the file differ in size; else 1.
         of: What a row of the sets is, `households` or `persons`, of linked tables; otherwise None.
     """

@@ -171,7 +171,11 @@ def infer(
         combined, not_given = corrected(bundle, formula, design, frames, fits, combined)
         if combined is not None and np.any(combined.added):
             words = replace(
-                words, variance=f"{words.variance} + A", in_words=f"{words.in_words}; {ADDED}"
+                words,
+                variance=f"{words.variance} + A",
+                degrees_of_freedom=f"those of T - A, {words.degrees_of_freedom}, times"
+                " (T/(T - A))^2",
+                in_words=f"{words.in_words}; {ADDED}",
             )
     about = (*about, *few_sets(combined, names))
     possible = possible_means(formula, design, claims.schema)

@@ -60,8 +60,7 @@ from dp_core.methods.trends import NoisyTrend, trends_of
 PULL = 0.7
 """Standard deviation of what the prior takes from an effect, in standard errors of the noise.
 
-The smallest of the values tried with which nearly all designs of `benchmarks/regressions.py` are
-covered."""
+`benchmarks/regressions.py` measures what it covers."""
 UNTOLD = 0.5
 """Standard error of the noise, in usual effects, from which a coefficient is not given."""
 _UNSURE = 0.3
@@ -71,7 +70,7 @@ _MOST_CELLS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class NotGiven:
-    """Coefficients that nothing public tells.
+    """Coefficients that the published results do not determine.
 
     Attributes:
         kind: `not-measured`: no noisy table or sum has their columns with the outcome. `noise`: the
@@ -109,11 +108,10 @@ def corrected(
     if bundle.origin in ("drawn", "chosen"):
         return combined, _undetermined(design)
     errors = _Errors(bundle, formula, design, frames, fits)
-    covariance, relative = errors.of_noise(
-        np.zeros(len(errors.columns)) if combined is None else np.diag(combined.variance)
-    )
-    if bundle.rule != "posterior":
-        covariance, relative = np.zeros_like(covariance), np.zeros_like(relative)
+    size = len(errors.columns)
+    covariance, relative = np.zeros((size, size)), np.zeros(size)
+    if bundle.rule == "posterior" and combined is not None:
+        covariance, relative = errors.of_noise(np.diag(combined.variance))
     missing = (*_undetermined(design), *_not_given(bundle, formula, errors, relative))
     if combined is None:
         return None, missing
@@ -329,22 +327,18 @@ class _Errors:
         """
         outcome = self.formula.outcome_columns
         if not {*columns, *outcome} <= {*self.codes} or len(outcome) != 1:
-            return np.zeros((1, 1)), np.zeros(1)
+            size = self.outcomes.shape[1] * len(own)
+            return np.zeros((size, size)), np.zeros(size)
         clique = (*columns, outcome[0])
         sizes = [self.schema.column(name).size for name in clique]
         cells, code = np.zeros(len(self.y), dtype=np.intp), self.codes[outcome[0]]
         for name, each in zip(columns, sizes, strict=False):
             cells = cells * each + self.codes[name]
         count = math.prod(sizes[:-1])
-        records = np.maximum(np.bincount(cells, minlength=count), 0)
+        records = np.bincount(cells, minlength=count)
         means = np.array([np.bincount(cells, self.x[:, at], minlength=count) for at in own])
         means = means / np.maximum(records, 1)
-        by_code = np.bincount(code, minlength=sizes[-1])
-        values = np.array(
-            [np.bincount(code, each, minlength=sizes[-1]) for each in self.outcomes.T]
-        )
-        values = values / np.maximum(by_code, 1) - self.outcomes.mean(axis=0)[:, None]
-        values = values * (by_code > 0)
+        by_code, values = self._values(outcome[0])
         table = self._table(clique, count * sizes[-1])
         found = None
         apart = np.zeros(values.shape[0] * len(own))
@@ -374,14 +368,23 @@ class _Errors:
         table = self._table(names, 1) if len(names) == 1 and names[0] in self.codes else None
         if table is None or "Intercept" not in self.design.names:
             return found
-        size, code = self.schema.column(names[0]).size, self.codes[names[0]]
-        mine = np.bincount(code, minlength=size)
-        values = np.array([np.bincount(code, each, minlength=size) for each in self.outcomes.T])
-        values = values / np.maximum(mine, 1) - self.outcomes.mean(axis=0)[:, None]
-        rest = table[0] - mine / self.sets
+        records, values = self._values(names[0])
         at = self.design.names.index("Intercept")
-        found[at :: len(self.design.names)] = (values * (mine > 0)) @ rest
+        found[at :: len(self.design.names)] = values @ (table[0] - records / self.sets)
         return found
+
+    def _values(self, name: str) -> tuple[Codes, Floats]:
+        """Return the records of all sets by the code of the outcome's column, and its values.
+
+        Returns:
+            Records, shape (codes,), and the mean outcome of each code less that of all records,
+            shape (levels - 1 or 1, codes); 0 for a code without records.
+        """
+        code, size = self.codes[name], self.schema.column(name).size
+        records = np.bincount(code, minlength=size)
+        sums = np.array([np.bincount(code, each, minlength=size) for each in self.outcomes.T])
+        values = sums / np.maximum(records, 1) - self.outcomes.mean(axis=0)[:, None]
+        return records, values * (records > 0)
 
     def _table(self, clique: Sequence[str], cells: int) -> tuple[Floats, float] | None:
         """Return noisy counts of some columns, in their order, and the variance of a count.
@@ -414,12 +417,14 @@ class _Errors:
         constant = self.without_effects()
         if linear:
             shares = shares @ bins / self.sets
-        kept = _kept(code, self.outcomes)
         counts, variance = self.pooled.counts(names), self.pooled.variance(names)
-        known = None
-        if linear and self.formula.outcome == names[0] and counts is not None and variance:
+        known, kept = None, 1.0
+        if not linear or self.formula.outcome != names[0]:
+            # Within bins that were chosen privately, values follow the noisy counts.
+            kept = 1.0 if column.choice is not None else _kept(code, self.outcomes)
+        elif counts is not None and variance:
             known = bin_bias(column, counts, math.sqrt(variance))
-        kept = known.outcome if known is not None else kept
+            kept = 1.0 if known is None else known.outcome
         shift = (estimate - constant) * (1 - 1 / max(kept, 0.05)) * slopes
         if known is None:
             return shift, none

@@ -74,3 +74,10 @@ def test_the_variance_is_that_of_draws():
     weight = np.diag(other) / (np.diag(noise) + np.diag(other))
     drawn = np.cov((weight * first + (1 - weight) * second).T)
     np.testing.assert_allclose(found.variance, drawn, atol=0.05 * np.abs(drawn).max())
+
+
+def test_a_variance_below_the_sampling_error_is_not_believed():
+    """Both are estimates: with less than the sampling error, the noise is a part of that."""
+    sums, sets = estimates([1.0], [0.5], [0.5]), estimates([1.0], [2.0], [1.0])
+    found = combined_by_precision(["x"], sums, {"x": 0}, sets)
+    assert found.variance[0, 0] == pytest.approx(1 + 1 / (1 / 0.05 + 1))
