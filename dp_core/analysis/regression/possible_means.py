@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,18 +68,21 @@ class PossibleMeans:
         fitted = self.corners @ combined.estimate
         return self.coefficients is not None and self.means.outside((fitted, fitted, fitted))
 
-    def concern(self, names: tuple[str, ...], combined: Combined, level: float) -> Concern | None:
+    def concern(
+        self, names: Sequence[str], given: Sequence[int], combined: Combined, level: float
+    ) -> Concern | None:
         """Return the concern about fitted means that are undetermined or impossible, if any.
 
         Args:
             names: Names of the coefficients.
+            given: Positions of those that are given; means that need others are left out.
             combined: The coefficients before they are cut.
             level: Confidence level of the intervals.
         """
         if self.coefficients is not None:
             ends = self.cut((combined.estimate, *combined.interval(level)))
             every = self.coefficients.uninformed(ends)
-            unknown = tuple(name for name, one in zip(names, every, strict=True) if one)
+            unknown = tuple(names[place] for place in given if every[place])
             if not unknown:
                 return None
             return Concern(
@@ -87,22 +91,29 @@ class PossibleMeans:
                 f"{listed(unknown)} {'is' if len(unknown) == 1 else 'are'} not determined at this"
                 " noise: the interval contains every value that the schema allows.",
             )
-        fitted = self.corners @ combined.estimate
-        variances = ((self.corners @ combined.variance) * self.corners).sum(axis=1)
+        others = np.setdiff1d(np.arange(len(names)), given)
+        kept = ~self.corners[:, others].any(axis=1)
+        corners = self.corners[kept]
+        if not len(corners):
+            return None
+        means = PossibleAnswers(self.means.least[kept], self.means.most[kept], adds_up=False)
+        fitted = corners @ combined.estimate
+        variances = ((corners @ combined.variance) * corners).sum(axis=1)
         degrees = float(np.min(combined.degrees_of_freedom))
         ends = fitted, *interval(fitted, np.maximum(variances, 0.0), degrees, level)
         where = "with the predictors at the ends of their ranges"
-        if self.means.uninformed(ends).any():
+        about = tuple(names[place] for place in given)
+        if means.uninformed(ends).any():
             return Concern(
                 "undetermined",
-                names,
+                about,
                 f"The mean of {self.outcome} {where} is not determined at this noise: the interval"
                 " of a fitted mean contains every value that the schema allows.",
             )
-        if self.means.outside(ends):
+        if means.outside(ends):
             return Concern(
                 "outside",
-                names,
+                about,
                 f"A fitted mean of {self.outcome} {where} is outside the range that the schema"
                 " allows: the noise is large, or the relation has another form.",
             )

@@ -73,6 +73,8 @@ FROM_SUMS = (
 )
 
 ADDED = "A is the variance of what bins and the prior take from an estimate"
+DEGREES_WITH_ADDED = "(m - 1) (T/(T - W - A))^2; normal where B = 0"
+"""Degrees of freedom of every rule with A, if those of the analysis of the file are infinite."""
 
 
 def infer(
@@ -170,17 +172,19 @@ def infer(
             about = (*about, *household_concerns(bundle, formula, names))
         combined, not_given = corrected(bundle, formula, design, frames, fits, combined)
         if combined is not None and np.any(combined.added):
+            degrees = words.degrees_of_freedom.replace("(T - W)", "(T - W - A)")
             words = replace(
                 words,
                 variance=f"{words.variance} + A",
-                degrees_of_freedom=f"those of T - A, {words.degrees_of_freedom}, times"
-                " (T/(T - A))^2",
+                degrees_of_freedom=degrees if "T" in degrees else DEGREES_WITH_ADDED,
                 in_words=f"{words.in_words}; {ADDED}",
             )
     about = (*about, *few_sets(combined, names))
+    hidden = {name for each in not_given for name in each.coefficients}
+    given = [place for place, name in enumerate(names) if name not in hidden]
     possible = possible_means(formula, design, claims.schema)
     if combined is not None and possible is not None:
-        wide = possible.concern(names, combined, level)
+        wide = possible.concern(names, given, combined, level)
         about = (*about, *([wide] if wide else []))
         if possible.moves(combined):
             notes.append(f"{MOVED} Standard errors, t and p are those before.")
@@ -188,8 +192,6 @@ def infer(
     lost = [each.text for each in about if each.kind == "clusters"]
     reason = next(iter((*lost, *general)), None)
     by_sets = combined is not None and answered_from == "sets" and reason is None
-    hidden = {name for each in not_given for name in each.coefficients}
-    given = [place for place, name in enumerate(names) if name not in hidden]
     about = tuple(each for each in about if not hidden.issuperset(each.coefficients))
     if not given:
         reasons = " ".join(each.reason for each in not_given)

@@ -205,7 +205,7 @@ def test_a_possible_estimate_does_not_move():
     ends = found.combined.estimate, *found.combined.interval()
     assert all(np.array_equal(*pair) for pair in zip(possible.cut(ends), ends, strict=True))
     assert not possible.moves(found.combined)
-    assert possible.concern(found.names, found.combined, 0.95) is None
+    assert possible.concern(found.names, [*range(len(found.names))], found.combined, 0.95) is None
 
 
 def test_the_logarithm_of_a_mean_count_is_cut_and_log_odds_are_not(ruled):
@@ -220,12 +220,17 @@ def test_the_logarithm_of_a_mean_count_is_cut_and_log_odds_are_not(ruled):
 
 def test_a_slope_with_impossible_means_is_a_concern_and_stays_as_it_is():
     found, possible = analysed("pay ~ age")
-    assert possible.concern(found.names, found.combined, 0.95) is None
+    assert possible.concern(found.names, [*range(len(found.names))], found.combined, 0.95) is None
     steep = dataclasses.replace(found.combined, estimate=np.array([30.0, 2.0]))
-    about = possible.concern(found.names, steep, 0.95)
+    about = possible.concern(found.names, [0, 1], steep, 0.95)
     assert (about.kind, about.coefficients) == ("outside", ("Intercept", "age"))
     noisy = dataclasses.replace(found.combined, variance=np.diag([1e4, 0.0]))
-    assert possible.concern(found.names, noisy, 0.95).kind == "undetermined"
+    assert possible.concern(found.names, [0, 1], noisy, 0.95).kind == "undetermined"
+    # A mean that needs a coefficient which is not given is no answer.
+    wide = dataclasses.replace(found.combined, variance=np.diag([0.0, 1e6]))
+    assert possible.concern(found.names, [0, 1], wide, 0.95).kind == "undetermined"
+    assert possible.concern(found.names, [0], wide, 0.95) is None
+    assert possible.concern(found.names, [1], noisy, 0.95) is None
     assert not possible.moves(steep)
 
 
