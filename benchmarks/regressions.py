@@ -21,6 +21,7 @@ Designs:
     costs    log-normal costs in bins of equal ratios; an event in 1 % of the records, with a level
              that has none
     rare     files of few records: 2,000 of the design `wages`, whatever `--rows` says
+    related  two numbers with a correlation of .9 and two levels that go with them, as predictors
     normal, income, logistic, counts, multinomial
              one regression each, without rare levels
 """
@@ -165,6 +166,23 @@ def _normal(rows: int, rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
+def _related(rows: int, rng: np.random.Generator) -> dict[str, Any]:
+    one, two, more = rng.standard_normal((3, rows))
+    two = 0.9 * one + 0.436 * two
+    group = np.clip(np.floor(2.5 + one + 0.5 * more), 0, 4).astype(int)
+    other = np.where(rng.random(rows) < 0.8, group, rng.integers(0, 5, rows))
+    y = 0.5 * one - 0.3 * two + np.array([0, 0.2, 0.1, -0.2, 0.3])[group] + 0.1 * other
+    odds = np.exp(-1 + 0.6 * one - 0.4 * two + 0.2 * other)
+    return {
+        "y": np.clip(y + rng.standard_normal(rows), -5, 5).round(2),
+        "one": np.clip(one, -4, 4).round(2),
+        "two": np.clip(two, -4, 4).round(2),
+        "group": _words("a b c d e", group),
+        "other": _words("v w x y z", other),
+        "event": _words("no yes", (rng.random(rows) < odds / (1 + odds)).astype(int)),
+    }
+
+
 def _people(rows: int, rng: np.random.Generator) -> dict[str, Any]:
     age = rng.integers(18, 81, rows)
     sex, school = rng.integers(0, 2, rows), rng.choice(4, rows, p=[0.3, 0.4, 0.2, 0.1])
@@ -245,8 +263,29 @@ DESIGNS = {
         ("cost ~ sex + group", "np.log1p(cost) ~ sex + group + years", "event ~ sex + group"),
     ),
     "rare": Design(_wages, WAGES, ("wage ~ sex + age", "wage > 2.5 ~ sex + place"), 2000),
+    "related": Design(
+        _related,
+        {
+            "y": {"type": "number", "min": -5, "max": 5, "bins": 20, "decimals": 2},
+            "one": {"type": "number", "min": -4, "max": 4, "bins": 16, "decimals": 2},
+            "two": {"type": "number", "min": -4, "max": 4, "bins": 16, "decimals": 2},
+            "group": _levels("a b c d e"),
+            "other": _levels("v w x y z"),
+            "event": _levels("no yes"),
+        },
+        (
+            "y ~ one + two",
+            "y ~ one + two + group",
+            "one ~ two + group",
+            "event ~ one + two + other",
+        ),
+    ),
     "normal": Design(_normal, yaml.safe_load(_NORMAL), ("y ~ one + two + three",)),
-    "income": Design(_people, yaml.safe_load(_PEOPLE), ("income ~ age + sex + school",)),
+    "income": Design(
+        _people,
+        yaml.safe_load(_PEOPLE),
+        ("income ~ age + sex + school", "np.log1p(income) ~ age + school"),
+    ),
     "logistic": Design(_people, yaml.safe_load(_PEOPLE), ("works ~ age + sex + school",)),
     "counts": Design(_people, yaml.safe_load(_PEOPLE), ("visits ~ age + sex + region",)),
     "multinomial": Design(_people, yaml.safe_load(_PEOPLE), ("party ~ age + sex",)),

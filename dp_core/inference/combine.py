@@ -57,6 +57,7 @@ class Combined:
             one.
         added: Variance of known errors of the sets, which their differences do not show; same
             shape. 0 by default.
+        by_differences: Whether the variance follows from B; True by default. Otherwise it is known.
     """
 
     rule: Rule
@@ -69,6 +70,7 @@ class Combined:
     complete_df: float | None = None
     design_df: float | None = None
     added: Any = 0.0
+    by_differences: bool = True
 
     @property
     def includes_noise(self) -> bool:
@@ -101,7 +103,8 @@ class Combined:
         (1 + r) W: Li, Raghunathan and Rubin (1991, J. Amer. Statist. Assoc. 86) for sets that are
         imputations, r = (1 + 1/m) tr(B W^-1)/k; Reiter (2005, J. Statist. Plann. Inference 131) for
         partially synthetic sets, r = tr(B W^-1)/(m k). `added` is in r as B is. `complete_df`
-        limits the denominator's degrees of freedom (`degrees_joint`). With a `design_df` the test
+        limits the denominator's degrees of freedom (`degrees_joint`). T is used as it is if it does
+        not follow from differences between the sets. With a `design_df` the test
         is the adjusted Wald test (Korn & Graubard 1990, Amer. Statist. 44).
         For one coefficient the statistic is t squared.
 
@@ -136,8 +139,10 @@ class Combined:
                     f" test of {count} coefficients."
                 )
         square = np.ix_(chosen, chosen)
-        more = inflation(self.rule, self.sets) * np.atleast_2d(self.between) + self.added
-        within, more = np.atleast_2d(self.within)[square], more[square]
+        within = np.atleast_2d(self.within)[square]
+        more = np.atleast_2d(self.variance)[square] - within
+        if not self.by_differences:
+            within, more = within + more, np.zeros_like(more)
         try:
             solved = np.linalg.solve(within, np.column_stack([away, more]))
         except np.linalg.LinAlgError:

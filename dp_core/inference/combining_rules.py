@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast
 
 from dp_core.inference.combine import Rule
@@ -83,6 +83,35 @@ BY_FILE = (
 )
 """Degrees of freedom of every rule if those of the analysis of the file are limited. `WORDING` has
 the formulas for infinite c."""
+
+
+def with_known_errors(words: Wording, by_differences: bool) -> Wording:
+    """Return a rule to which the variance A of known errors is added.
+
+    Args:
+        words: The rule.
+        by_differences: Whether it also has the differences between the sets, B.
+    """
+    if by_differences:
+        formula = words.degrees_of_freedom
+        degrees = formula.replace("(T - W)", "(T - W - A)")
+        return replace(
+            words,
+            variance=f"{words.variance} + A",
+            degrees_of_freedom=degrees if "T" in degrees else f"{formula}; times (T/(T - A))^2",
+            in_words=f"{words.in_words}; A is the variance by bins",
+        )
+    return replace(
+        words,
+        variance="T = (1 + 1/m) W + A",
+        degrees_of_freedom=(
+            "c (T/(T - A))^2, where the same analysis of the file, or the sample design, has c"
+            " degrees of freedom; normal if c is infinite"
+        ),
+        in_words=(
+            f"{words.in_words}. A is the variance by the noise of the tables, the prior and bins"
+        ),
+    )
 
 
 NO_SETS = (

@@ -125,8 +125,7 @@ def combined_by_precision(
         declared,
         estimate=estimate,
         variance=variance,
-        within=variance,
-        between=np.zeros_like(variance),
+        by_differences=False,
         degrees_of_freedom=np.where(
             of_sums == 1, declared.degrees_of_freedom, declared.complete_df or np.inf
         ),

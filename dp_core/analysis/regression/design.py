@@ -180,11 +180,15 @@ def bin_means(
     terms: Sequence[int],
     x: Sequence[Floats],
 ) -> list[Floats]:
-    """Return the design of every set with the means of the columns of a term in a cell of its bins.
+    """Return the design of every set with the means of its columns in the bins of all predictors.
 
-    Within a bin, values in the sets are unrelated to the outcome, so they only make a slope
+    Within a bin, values in the sets are unrelated to other columns, so they only make a slope
     smaller. Their means do not: the part of a value that is left out is unrelated to its mean
-    (Berkson 1950, JASA 45).
+    (Berkson 1950, JASA 45). Means in the bins of one number suffice if it is the only predictor. If
+    predictors are related, the mean within a bin also depends on the others: a density with the
+    logarithmic slope t has the mean of a function f greater by t Cov(f, x) than an even one. The
+    slope is that of a normal density of the number given the others, less that of the number alone,
+    which the values in the sets follow.
 
     Args:
         formula: Formula with columns of the frames.
@@ -194,20 +198,69 @@ def bin_means(
         x: For each set, shape (rows, columns).
     """
     every, rows = np.concatenate(x), np.cumsum([len(each) for each in x])[:-1]
+    names = list(dict.fromkeys(name for columns in formula.terms for name in columns))
+    names = [name for name in names if name in schema.domain.columns]
+    codes = {
+        name: np.concatenate([codes_of(schema.column(name), frame.data[name]) for frame in frames])
+        for name in names
+    }
+    values = {
+        name: np.concatenate([np.asarray(frame.data[name], dtype=np.float64) for frame in frames])
+        for name in names
+        if not schema.column(name).levels
+    }
+    slopes = _slopes_within(codes, values)
     for place, columns in enumerate(formula.terms):
-        numbers = [name for name in columns if not schema.column(name).levels]
-        if not numbers or not {*columns} <= {*schema.domain.columns}:
+        numbers = [name for name in columns if name in values]
+        if not numbers or not {*columns} <= {*codes}:
             continue
         cells = np.zeros(len(every), dtype=np.intp)
         for name in columns:
-            own = [codes_of(schema.column(name), frame.data[name]) for frame in frames]
             _, cells = np.unique(
-                cells * schema.column(name).size + np.concatenate(own), return_inverse=True
+                cells * schema.column(name).size + codes[name], return_inverse=True
             )
-        records = np.bincount(cells)
+        off = {name: values[name] - _cell_means(cells, values[name]) for name in numbers}
         for at in np.flatnonzero(np.array(terms) == place):
-            every[:, at] = (np.bincount(cells, every[:, at]) / records)[cells]
+            own = every[:, at].copy()
+            every[:, at] = _cell_means(cells, own)
+            for name in numbers:
+                every[:, at] += slopes[name] * _cell_means(cells, own * off[name])
     return np.split(every, rows)
+
+
+def _slopes_within(
+    codes: Mapping[str, NDArray[np.intp]], values: Mapping[str, Floats]
+) -> dict[str, Floats]:
+    """Return by how much the logarithmic density of each number is steeper, given the others.
+
+    Args:
+        codes: Codes of all predictors, shape (rows,).
+        values: Values of those that are numbers, shape (rows,).
+
+    Returns:
+        For each number, the difference of the two slopes for each row, shape (rows,).
+    """
+    means = {name: _cell_means(codes[name], own) for name, own in values.items()}
+    found = {}
+    for name, own in values.items():
+        alone = means[name] - means[name].mean()
+        others = [np.ones((len(own), 1))]
+        for other, code in codes.items():
+            if other in values:
+                others.append(means[other][:, None] if other != name else np.zeros((len(own), 0)))
+            else:
+                others.append((code[:, None] == np.unique(code)[1:]).astype(np.float64))
+        rest = np.hstack(others)
+        given = alone - rest @ np.linalg.lstsq(rest, alone, rcond=None)[0]
+        steep = [each / max(float(np.mean(each**2)), 1e-300) for each in (alone, given)]
+        found[name] = steep[0] - steep[1]
+    return found
+
+
+def _cell_means(cells: NDArray[np.intp], values: Floats) -> Floats:
+    """Return for each row the mean of the values in its cell."""
+    means = np.bincount(cells, values) / np.maximum(np.bincount(cells), 1)
+    return np.asarray(means[cells])
 
 
 def frequent_levels(formula: Formula, frames: Sequence[Frame], schema: Schema) -> dict[str, str]:

@@ -202,9 +202,9 @@ class _Model:
     def start(self, y: Floats, basis: Floats, weights: Floats) -> Floats:
         """Return coefficients from which Newton's steps lead to the estimate, shape (p,)."""
         if self.linear:
-            return np.asarray(basis.T @ (weights * y) / len(y))
+            return np.asarray(basis.T @ (weights * y) / weights.sum())
         if self.count:
-            return np.asarray(basis.T @ (weights * np.log(y + 0.5)) / len(y))
+            return np.asarray(basis.T @ (weights * np.log(y + 0.5)) / weights.sum())
         return np.zeros(self.levels * basis.shape[1])
 
     def means(self, beta: Floats, basis: Floats) -> Floats:
@@ -336,23 +336,28 @@ class _Solution:
 
 
 def _solve(design: Design, y: Floats, x: Floats, weights: Floats | None, where: str) -> _Solution:
-    weights = np.ones(len(y)) if weights is None else weights
-    used = weights > 0
-    y, x, weights = y[used], x[used], weights[used]
-    if len(y) <= x.shape[1]:
+    model = _Model(design.outcome.family, max(len(design.outcome.levels) - 1, 1))
+    counted = weights is None and not model.linear
+    used = np.ones(len(y), dtype=bool) if weights is None else weights > 0
+    if counted:
+        x, y, weights = _counted(x, y)
+    else:
+        weights = np.ones(len(y)) if weights is None else weights[used]
+        y, x = y[used], x[used]
+    rows = float(weights.sum()) if counted else len(y)
+    if rows <= x.shape[1]:
         raise BadInput(
-            f"In {where} only {len(y)} row{'s have' if len(y) != 1 else ' has'} a weight above 0,"
+            f"In {where} only {rows:g} row{'s have' if rows != 1 else ' has'} a weight above 0,"
             " too few for this formula."
         )
-    scale = float(weights.mean())
+    scale = 1.0 if counted else float(weights.mean())
     weights = weights / scale
     triangle = np.linalg.qr(x * np.sqrt(weights)[:, None], mode="r")
     if np.abs(np.diag(triangle)).min() <= _DEPENDENT * np.abs(np.diag(triangle)).max():
         raise BadInput(f"With these weights the terms are collinear in {where}; leave one out.")
     # Columns that are orthonormal under the weights avoid problems of scale and collinearity.
-    inverse = np.linalg.inv(triangle) * np.sqrt(len(y))
+    inverse = np.linalg.inv(triangle) * np.sqrt(rows)
     basis = x @ inverse
-    model = _Model(design.outcome.family, max(len(design.outcome.levels) - 1, 1))
     beta = model.start(y, basis, weights)
     if not model.linear:
         beta = _search(model, beta, y, basis, weights, where)
@@ -376,6 +381,15 @@ def _solve(design: Design, y: Floats, x: Floats, weights: Floats | None, where: 
         means=means,
         back=np.kron(np.eye(model.levels), inverse),
     )
+
+
+def _counted(x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return the different rows of a design and its outcome, and how often each occurs.
+
+    The likelihood depends on nothing else, and predictors that are levels or bins have few rows.
+    """
+    rows, counts = np.unique(np.column_stack([x, y]), axis=0, return_counts=True)
+    return rows[:, :-1], rows[:, -1], counts.astype(np.float64)
 
 
 def _search(

@@ -31,7 +31,7 @@ from dp_core.schema.linked.linked_tables import other
 FEWEST_DEGREES = 5.0
 """Degrees of freedom below which an interval from several sets gets a warning."""
 
-Kind = Literal["few-sets", "clusters", "cluster-noise", "undetermined", "outside"]
+Kind = Literal["few-sets", "clusters", "cluster-noise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,7 @@ class Concern:
     Attributes:
         kind: `few-sets`: the interval has few degrees of freedom, because there are few sets.
             `clusters`: the sets do not reproduce the correlation within clusters.
-            `cluster-noise`: the tables by cluster are mostly noise. `undetermined`: the interval
-            contains every value that the schema allows. `outside`: a fitted mean is not possible.
+            `cluster-noise`: the tables by cluster are mostly noise.
         coefficients: Names of the coefficients.
         text: The reason, in a sentence or two.
     """

@@ -96,7 +96,7 @@ class Coefficient:
             had in tests (`dp_core.inference.combining_rules.COVERAGE`). None if it was not
             measured, or if `rule.invalid_because` says why intervals miss.
         concerns: Kinds of reasons why its interval may be wrong, in the order of the answer's
-            `warnings`: `few-sets`, `clusters`, `cluster-noise`, `undetermined` and `outside`
+            `warnings`: `few-sets`, `clusters` and `cluster-noise`
             (`dp_core.analysis.regression.interval_warnings`).
     """
 

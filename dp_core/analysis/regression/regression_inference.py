@@ -62,6 +62,7 @@ from dp_core.inference.combining_rules import (
     NO_SETS,
     WORDING,
     covered_errors,
+    with_known_errors,
 )
 from dp_core.inference.formulas.formula import Formula, read_formula
 from dp_core.inference.intervals import interval
@@ -71,10 +72,6 @@ FROM_SUMS = (
     "This formula was declared: the answer combines the sums that were measured for it with the"
     " sets, each weighted by its precision."
 )
-
-ADDED = "A is the variance of what bins and the prior take from an estimate"
-DEGREES_WITH_ADDED = "(m - 1) (T/(T - W - A))^2; normal where B = 0"
-"""Degrees of freedom of every rule with A, if those of the analysis of the file are infinite."""
 
 
 def infer(
@@ -172,22 +169,13 @@ def infer(
             about = (*about, *household_concerns(bundle, formula, names))
         combined, not_given = corrected(bundle, formula, design, frames, fits, combined)
         if combined is not None and np.any(combined.added):
-            degrees = words.degrees_of_freedom.replace("(T - W)", "(T - W - A)")
-            words = replace(
-                words,
-                variance=f"{words.variance} + A",
-                degrees_of_freedom=degrees if "T" in degrees else DEGREES_WITH_ADDED,
-                in_words=f"{words.in_words}; {ADDED}",
-            )
+            words = with_known_errors(words, combined.by_differences)
     about = (*about, *few_sets(combined, names))
     hidden = {name for each in not_given for name in each.coefficients}
     given = [place for place, name in enumerate(names) if name not in hidden]
     possible = possible_means(formula, design, claims.schema)
-    if combined is not None and possible is not None:
-        wide = possible.concern(names, given, combined, level)
-        about = (*about, *([wide] if wide else []))
-        if possible.moves(combined):
-            notes.append(f"{MOVED} Standard errors, t and p are those before.")
+    if combined is not None and possible is not None and possible.moves(combined):
+        notes.append(f"{MOVED} Standard errors, t and p are those before.")
     # That the sets cannot carry the formula comes first: no mode corrects it.
     lost = [each.text for each in about if each.kind == "clusters"]
     reason = next(iter((*lost, *general)), None)

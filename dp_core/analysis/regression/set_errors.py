@@ -1,28 +1,16 @@
-"""What sets get wrong about a coefficient: what was not measured, the prior's pull, and bins.
+"""What sets get wrong about a coefficient: the noise of the tables, and bins.
 
-*Noise.* Let the scores of a regression be X'y, and B the inverse of its information. A term whose
-columns and the outcome were measured in one noisy table has scores with the noise of that table:
-with noise of variance s^2 in each count, the mean predictors x_c of the records in cell c of the
-term's columns, and the mean outcome v_b of the records with code b, less that of all, the scores of
-the term have the covariance
-
-    N = s^2 (sum_b v_b^2) sum_c (x_c - x) (x_c - x)',
-
-with the mean x of the x_c, because the outcome's own table tells the sum over the cells. So the
-coefficients have B N B. A noisy sum of the pair (a trend, or moments of a declared
-regression) adds its precision. What no table or sum holds may have any usual effect: a standard
-deviation of the outcome, between two levels or for a standard deviation of a number.
-
-*The prior.* Posterior sets follow a prior where this noise is large. With noise of standard error
-t, a prior of standard deviation u takes the part t^2 / (u^2 + t^2) of an effect: at most t/2 of an
-effect of size u, and at most t of one twice as large, whatever u is. So PULL^2 B N B is added to
-the variance; and more, if the sets differ from the noisy tables by more than the noise. If t is
-at least `UNTOLD` usual effects, the coefficient is not given.
+*Noise.* The variance of a coefficient is W (1 + 1/m) + N: the sampling error of the file and of the
+sets, and the noise of the tables, which is known (`table_noise`). The differences between the sets
+would tell it too, but by few sets, and without what the prior takes. If its standard error is at
+least `UNTOLD` usual effects, the coefficient is not given.
 
 *Bins.* Within a bin, values in the sets are unrelated to other columns. Predictors enter by their
 means in a bin (`design.bin_means`), which does not change a slope (Berkson 1950). An outcome loses
 the part of the relation that lies within its bins, and the coefficients are divided by the rest. A
-change of a slope leaves the mean of the outcome as it is, so the intercept changes against it.
+change of a slope leaves the mean of the outcome as it is, so the intercept changes against it. How
+values are distributed within a bin follows from the counts of its neighbours; what these do not
+explain may lie anywhere in the bin.
 
 Berkson, J. (1950). Are there two regressions? JASA 45(250), 164-180.
 """
@@ -32,14 +20,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Literal
 
 import numpy as np
 
 from dp_core.analysis.regression.design import Design, Floats
-from dp_core.analysis.regression.fitting import Fit, coefficient_columns
-from dp_core.analysis.regression.frames import Codes, Frame, codes_of
+from dp_core.analysis.regression.fitting import Fit
+from dp_core.analysis.regression.frames import Codes, Frame
 from dp_core.analysis.regression.interval_warnings import (
     coefficients_of_groups,
     listed,
@@ -47,25 +34,17 @@ from dp_core.analysis.regression.interval_warnings import (
     of_members,
     source_columns,
 )
-from dp_core.bundle.quality.relations import bin_bias
+from dp_core.analysis.regression.table_noise import TableNoise, usual_effects
+from dp_core.bundle.quality.relations import BinBias, bin_bias
 from dp_core.bundle.reading import Bundle
-from dp_core.client.released import Totals
 from dp_core.inference.combine import Combined
 from dp_core.inference.formulas.formula import Formula
 from dp_core.inference.measured_relations import list_groups
-from dp_core.kernel.questions.regressions.shortened import UNIT, SecondMoments
-from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
-from dp_core.methods.trends import NoisyTrend, trends_of
 
-PULL = 0.7
-"""Standard deviation of what the prior takes from an effect, in standard errors of the noise.
-
-`benchmarks/regressions.py` measures what it covers."""
 UNTOLD = 0.5
 """Standard error of the noise, in usual effects, from which a coefficient is not given."""
 _UNSURE = 0.3
 """Relative error of the correction for bins."""
-_MOST_CELLS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +53,15 @@ class NotGiven:
 
     Attributes:
         kind: `not-measured`: no noisy table or sum has their columns with the outcome. `noise`: the
-            noise of the tables is too large. `not-in-every-set`: some set does not determine them.
+            noise of the tables is too large. `bins`: they depend on how values are distributed
+            within bins. `not-in-every-set`: some set does not determine them.
         coefficients: Their names.
         reason: Why, and what would tell them, in two sentences.
         epsilon_times: Of kind `noise`, the multiple of the release's epsilon at which a release
             like this one would tell the first of them; otherwise None.
     """
 
-    kind: Literal["not-measured", "noise", "not-in-every-set"]
+    kind: Literal["not-measured", "noise", "bins", "not-in-every-set"]
     coefficients: tuple[str, ...]
     reason: str
     epsilon_times: float | None
@@ -107,28 +87,47 @@ def corrected(
     """
     if bundle.origin in ("drawn", "chosen"):
         return combined, _undetermined(design)
-    errors = _Errors(bundle, formula, design, frames, fits)
-    size = len(errors.columns)
-    covariance, relative = np.zeros((size, size)), np.zeros(size)
+    noise = TableNoise(bundle, formula, design, frames, fits)
+    size, effects = len(noise.columns), np.maximum(usual_effects(design), 1e-300)
+    added, relative = np.zeros((size, size)), np.zeros(size)
     if bundle.rule == "posterior" and combined is not None:
-        covariance, relative = errors.of_noise(np.diag(combined.variance))
-    missing = (*_undetermined(design), *_not_given(bundle, formula, errors, relative))
+        sampling = combined.within * (1 + 1 / combined.sets)
+        added, relative = noise.covariance(np.diag(sampling))
+        if noise.is_known:
+            degrees = combined.design_df or combined.complete_df or np.inf
+            combined = replace(
+                combined,
+                variance=sampling,
+                degrees_of_freedom=np.full(size, degrees),
+                by_differences=False,
+            )
     if combined is None:
-        return None, missing
-    shift, doubt = errors.of_bins(combined.estimate)
-    against = errors.against_the_mean()
-    extra = covariance + (against * (doubt**2 + (_UNSURE * shift) ** 2)) @ against.T
-    variance = combined.variance + extra
-    # What the noise adds is known, so only the part of the sets has few degrees of freedom.
+        return None, (*_undetermined(design), *_not_given(bundle, formula, noise, relative))
+    bins = _Bins(noise)
+    shift, doubt = bins.of_outcome(combined.estimate)
+    against = bins.against_the_mean()
+    doubt = against @ (doubt + bins.of_predictors() + np.diag((_UNSURE * shift) ** 2)) @ against.T
+    variance = combined.variance + added + doubt
+    # What is added is known, so only the rest has few degrees of freedom.
     ratio = np.diag(variance) / np.maximum(np.diag(combined.variance), 1e-300)
     found = replace(
         combined,
         estimate=combined.estimate - against @ shift,
         variance=variance,
-        added=extra,
+        added=added + doubt,
         degrees_of_freedom=combined.degrees_of_freedom * ratio**2,
     )
-    return found, missing
+    missing = [*_undetermined(design), *_not_given(bundle, formula, noise, relative)]
+    hidden = {name for each in missing for name in each.coefficients}
+    errors = np.sqrt(np.diag(doubt)) / effects
+    unknown = tuple(
+        name
+        for name, error in zip(noise.columns, errors, strict=True)
+        if error >= UNTOLD and name not in hidden
+    )
+    if unknown:
+        missing.append(NotGiven("bins", unknown, bins.reason(unknown), None))
+    return found, tuple(missing)
 
 
 def _hidden_by_noise(names: Sequence[str], relative: Floats) -> Iterator[NotGiven]:
@@ -151,34 +150,6 @@ def _hidden_by_noise(names: Sequence[str], relative: Floats) -> Iterator[NotGive
         )
 
 
-def _usual_effects(design: Design) -> Floats:
-    """Return the largest usual effect of each coefficient, in its unit.
-
-    It is a standard deviation of the outcome, between two levels or for a standard deviation of a
-    number; on the scale of the logarithm for other than linear regressions.
-    """
-    every = np.concatenate(design.x)
-    levels = np.isin(every, (-1.0, 0.0, 1.0)).all(axis=0)
-    units = np.where(levels, 1.0, 1 / np.maximum(every.std(axis=0), 1e-300))
-    sizes = []
-    for own in _outcomes(design, np.concatenate(design.y)).T:
-        mean, deviation = float(own.mean()), max(float(own.std()), 1e-12)
-        match design.outcome.family:
-            case "linear":
-                sizes.append(deviation)
-            case "poisson":
-                sizes.append(deviation / max(mean, 1e-12))
-            case "logistic" | "multinomial":
-                sizes.append(1 / deviation)
-    return np.kron(np.array(sizes), units)
-
-
-def _outcomes(design: Design, y: Floats) -> Floats:
-    """Return the outcome of each linear predictor, shape (rows, levels - 1) or (rows, 1)."""
-    levels = len(design.outcome.levels)
-    return y[:, None] if not levels else (y[:, None] == np.arange(1, levels)).astype(float)
-
-
 def _undetermined(design: Design) -> tuple[NotGiven, ...]:
     """Return the coefficients that some set does not determine, if there are any."""
     names = design.undetermined
@@ -193,15 +164,15 @@ def _undetermined(design: Design) -> tuple[NotGiven, ...]:
 
 
 def _not_given(
-    bundle: Bundle, formula: Formula, errors: _Errors, relative: Floats
+    bundle: Bundle, formula: Formula, noise: TableNoise, relative: Floats
 ) -> Iterator[NotGiven]:
     """Yield the coefficients that nothing measured tells, and those that noise hides."""
-    outcome, columns = {*source_columns(bundle, formula.outcome_columns)}, errors.columns
+    outcome, columns = {*source_columns(bundle, formula.outcome_columns)}, noise.columns
     lost = [
         group
         for group in lost_relations(bundle, formula)
         if outcome & {*group}
-        and frozenset(group) not in errors.correlations
+        and frozenset(group) not in noise.correlations
         and not of_members(group)
     ]
     gone = coefficients_of_groups(bundle, formula, columns, lost)
@@ -220,235 +191,141 @@ def _not_given(
     )
 
 
-def _correlation_noise(bundle: Bundle, pooled: Pooled) -> dict[frozenset[str], float]:
-    """Return the standard error of the correlation of each pair that noisy sums tell.
+class _Bins:
+    """Errors of coefficients because values within bins are drawn from a smooth density."""
 
-    These are trends of pairs of numbers or two levels, and second moments of declared regressions.
-    Posterior sets are drawn given both.
-    """
-    schema, found = bundle.claims.schema, dict[frozenset[str], float]()
-    records = max(bundle.records, 1.0)
-    for trend in trends_of(schema.domain, bundle.measured):
-        columns = [schema.column(name) for name in trend.pair]
-        if all(not column.levels or len(column.levels) == 2 for column in columns):
-            spread = _spread(trend, pooled)
-            found[frozenset(trend.pair)] = math.sqrt(trend.variance) / (records * spread)
-    for item in bundle.measured:
-        if isinstance(item, Totals) and isinstance(item.of, SecondMoments):
-            # Of features with unit second moments; an entry off the diagonal has half the variance.
-            own = math.sqrt(item.variance / 2) / (UNIT**2 * records)
-            names = [each.name for each in item.of.features.all]
-            found |= {frozenset(pair): own for pair in combinations(names, 2)}
-    return found
+    def __init__(self, noise: TableNoise) -> None:
+        self.noise, self.formula, self.design = noise, noise.formula, noise.design
 
+    def reason(self, names: Sequence[str]) -> str:
+        """Return why coefficients depend on the distribution within bins, and what would tell."""
+        columns = listed([name for name in self.formula.columns if name in self.noise.values])
+        return (
+            f"{listed(names)}: this depends on how the values of {columns} are distributed within"
+            " bins, which the release did not measure. Narrower bins where many records share a"
+            " bin would tell it."
+        )
 
-def _spread(trend: NoisyTrend, pooled: Pooled) -> float:
-    """Return the product of the standard deviations of a trend's two scaled codes."""
-    at = np.unravel_index(int(np.abs(trend.weights).argmax()), trend.weights.shape)
-    found = 1 / max(abs(float(trend.weights[at])), 1e-300)
-    for name, values in zip(
-        trend.pair, (trend.weights[:, at[1]], trend.weights[at[0]]), strict=True
-    ):
-        counts = pooled.counts((name,))
-        found *= 0.5 if counts is None else _deviation(np.maximum(counts, 0.0), values)
-    return max(found, 1e-9)
-
-
-class _Errors:
-    """Errors of the coefficients of one release, from its noisy tables."""
-
-    def __init__(
-        self,
-        bundle: Bundle,
-        formula: Formula,
-        design: Design,
-        frames: Sequence[Frame],
-        fits: Sequence[Fit],
-    ) -> None:
-        self.bundle, self.formula, self.design = bundle, formula, design
-        self.columns = coefficient_columns(formula, design)
-        self.schema = bundle.claims.schema
-        # Sets of mode `split` have a measurement each; their mean has the mean of the noise.
-        self.pooled = pool(self.schema.domain, bundle.measured)
-        self.correlations = _correlation_noise(bundle, self.pooled)
-        self.bread = np.mean([fit.bread for fit in fits], axis=0)
-        self.sets = len(design.y)
-        # Rows of a set, those with a missing value included, as tables count them.
-        self.size = sum(frame.rows + frame.dropped for frame in frames) / self.sets
-        self.x, self.y = np.concatenate(design.x), np.concatenate(design.y)
-        self.outcomes = _outcomes(design, self.y)
-        self.codes: dict[str, Codes] = {
-            name: np.concatenate(
-                [codes_of(self.schema.column(name), frame.data[name]) for frame in frames]
-            )
-            for name in formula.columns
-            if name in self.schema.domain.columns and name in self.schema.names
-        }
-
-    def of_noise(self, variances: Floats) -> tuple[Floats, Floats]:
-        """Return the covariance of what the prior may take, and the noise in usual effects.
-
-        Args:
-            variances: Variances of the coefficients from the sets.
-        """
-        size, effects = len(self.columns), _usual_effects(self.design)
-        noise, apart = np.zeros((size, size)), self._of_all_records()
-        information = np.linalg.inv(self.bread)
-        width = len(self.design.names)
-        for term, columns in enumerate(self.formula.terms):
-            own = np.flatnonzero(np.array(self.design.terms) == term)
-            if not columns or not own.size:
-                continue
-            places = (np.arange(0, size, width)[:, None] + own).ravel()
-            square = np.ix_(places, places)
-            found = self._of_term(columns, own)
-            if found is None:
-                # Nothing tells it, so it may have any usual effect.
-                noise[square] += np.diag((effects[places] * np.diag(information)[places]) ** 2)
-            else:
-                noise[square] += found[0]
-                apart[places] += found[1]
-        whole = self.bread @ noise @ self.bread
-        errors = np.sqrt(np.maximum(np.diag(whole), 0.0))
-        relative = errors / np.maximum(effects, 1e-300)
-        kept = PULL * np.minimum(1.0, 1 / np.maximum(relative, 1e-300))
-        # What the sets differ from the noisy tables by, beyond chance, is an error of the sets.
-        beyond = np.maximum((self.bread @ apart) ** 2 - errors**2 - variances, 0.0)
-        told = errors > 0
-        kept[told] = np.maximum(kept[told], np.sqrt(beyond[told]) / errors[told])
-        return whole * np.outer(kept, kept), relative
-
-    def _of_term(self, columns: Sequence[str], own: Codes) -> tuple[Floats, Floats] | None:
-        """Return the noise of a term's scores, and by how much the tables' are larger.
-
-        Returns:
-            Covariance, shape (k, k), and differences, shape (k,), for the k coefficients of the
-            term, level by level; None if nothing tells them.
-        """
-        outcome = self.formula.outcome_columns
-        if not {*columns, *outcome} <= {*self.codes} or len(outcome) != 1:
-            size = self.outcomes.shape[1] * len(own)
-            return np.zeros((size, size)), np.zeros(size)
-        clique = (*columns, outcome[0])
-        sizes = [self.schema.column(name).size for name in clique]
-        cells, code = np.zeros(len(self.y), dtype=np.intp), self.codes[outcome[0]]
-        for name, each in zip(columns, sizes, strict=False):
-            cells = cells * each + self.codes[name]
-        count = math.prod(sizes[:-1])
-        records = np.bincount(cells, minlength=count)
-        means = np.array([np.bincount(cells, self.x[:, at], minlength=count) for at in own])
-        means = means / np.maximum(records, 1)
-        by_code, values = self._values(outcome[0])
-        table = self._table(clique, count * sizes[-1])
-        found = None
-        apart = np.zeros(values.shape[0] * len(own))
-        rows = len(self.y) / self.sets
-        if table is not None:
-            counts, variance = table
-            # A code with few records cannot have the noise that its cells have in the table.
-            values = values * np.minimum(1.0, by_code / self.sets / math.sqrt(variance))
-            away = (means - means[:, records > 0].mean(axis=1)[:, None]) * (records > 0)
-            found = np.kron(values @ values.T, away @ away.T) * variance
-            mine = np.bincount(cells * sizes[-1] + code, minlength=count * sizes[-1])
-            rest = counts.reshape(count, -1) - mine.reshape(count, -1) / self.sets
-            apart = (values @ rest.T @ means.T).ravel()
-        told = self.correlations.get(frozenset(clique)) if len(columns) == 1 else None
-        if told is not None:
-            spread = np.outer(self.outcomes.std(axis=0), self.x[:, own].std(axis=0)).ravel()
-            sums = np.diag((told * rows * spread) ** 2)
-            if found is None:
-                return sums, apart
-            part = np.trace(sums) / max(np.trace(sums) + np.trace(found), 1e-300)
-            return found * part, apart * part
-        return None if found is None else (found, apart)
-
-    def _of_all_records(self) -> Floats:
-        """Return by how much the scores of the intercept are larger by the outcome's own table."""
-        found, names = np.zeros(len(self.columns)), self.formula.outcome_columns
-        table = self._table(names, 1) if len(names) == 1 and names[0] in self.codes else None
-        if table is None or "Intercept" not in self.design.names:
-            return found
-        records, values = self._values(names[0])
-        at = self.design.names.index("Intercept")
-        found[at :: len(self.design.names)] = values @ (table[0] - records / self.sets)
-        return found
-
-    def _values(self, name: str) -> tuple[Codes, Floats]:
-        """Return the records of all sets by the code of the outcome's column, and its values.
-
-        Returns:
-            Records, shape (codes,), and the mean outcome of each code less that of all records,
-            shape (levels - 1 or 1, codes); 0 for a code without records.
-        """
-        code, size = self.codes[name], self.schema.column(name).size
-        records = np.bincount(code, minlength=size)
-        sums = np.array([np.bincount(code, each, minlength=size) for each in self.outcomes.T])
-        values = sums / np.maximum(records, 1) - self.outcomes.mean(axis=0)[:, None]
-        return records, values * (records > 0)
-
-    def _table(self, clique: Sequence[str], cells: int) -> tuple[Floats, float] | None:
-        """Return noisy counts of some columns, in their order, and the variance of a count.
-
-        Both are those of a file of the size of a set; None if no table tells them.
-        """
-        if cells > _MOST_CELLS:
-            return None
-        counts, variance = self.pooled.counts(tuple(clique)), self.pooled.variance(tuple(clique))
-        if counts is None or variance is None:
-            return None
-        scale = self.size / max(float(np.sum(counts)), 1.0)
-        return scale * np.asarray(counts, dtype=np.float64), scale**2 * float(variance)
-
-    def of_bins(self, estimate: Floats) -> tuple[Floats, Floats]:
+    def of_outcome(self, estimate: Floats) -> tuple[Floats, Floats]:
         """Return the expected errors of the coefficients by the outcome's bins, and their doubt.
 
         The intercept has the error of the outcome's mean; that of the slopes comes with them. The
-        doubt is about the density within the bins.
+        doubt is about the density within the bins, a covariance.
         """
-        size, none = len(self.columns), np.zeros(len(self.columns))
+        noise, size = self.noise, len(self.noise.columns)
+        nothing = np.zeros(size), np.zeros((size, size))
         names = self.formula.outcome_columns
-        if len(names) != 1 or names[0] not in self.codes or self.schema.column(names[0]).levels:
-            return none, none
-        column, code = self.schema.column(names[0]), self.codes[names[0]]
-        bins = np.arange(column.size) == code[:, None]
-        slopes = np.array([bool(each) for each in self.columns.values()])
-        shares = self.bread @ np.kron(np.eye(size // len(self.design.names)), self.x.T)
-        linear = self.design.outcome.family == "linear"
-        constant = self.without_effects()
-        if linear:
-            shares = shares @ bins / self.sets
-        counts, variance = self.pooled.counts(names), self.pooled.variance(names)
-        known, kept = None, 1.0
-        if not linear or self.formula.outcome != names[0]:
-            # Within bins that were chosen privately, values follow the noisy counts.
-            kept = 1.0 if column.choice is not None else _kept(code, self.outcomes)
-        elif counts is not None and variance:
-            known = bin_bias(column, counts, math.sqrt(variance))
+        if len(names) != 1 or names[0] not in noise.values:
+            return nothing
+        known = self._known(names[0])
+        plain = self.design.outcome.family == "linear" and self.formula.outcome == names[0]
+        # Within bins that were chosen privately, values follow the noisy counts.
+        kept = 1.0
+        if plain:
             kept = 1.0 if known is None else known.outcome
-        shift = (estimate - constant) * (1 - 1 / max(kept, 0.05)) * slopes
+        elif noise.schema.column(names[0]).choice is None:
+            kept = _kept(noise.codes[names[0]], noise.outcomes)
+        slopes = np.array([bool(each) for each in noise.columns.values()])
+        shift = (estimate - self._without_effects()) * (1 - 1 / max(kept, 0.05)) * slopes
         if known is None:
-            return shift, none
-        used = shares[:, : len(known.doubt)]
-        # That the density of one bin is wrong says nothing of the others.
-        doubt = np.sqrt(((used * known.doubt) ** 2).sum(axis=1))
-        return shift + shares.sum(axis=1) * known.mean, doubt
+            return shift, nothing[1]
+        if plain:
+            shift = shift + noise.bread @ noise.weighted.sum(axis=0) / noise.sets * known.mean
+        x = self._sums(names[0], noise.weighted, len(known.doubt))
+        parts = [
+            x * (known.doubt if plain else self._doubt(names[0], known, values))
+            for values in noise.outcomes.T
+        ]
+        return shift, self._covariance(parts)
 
-    def without_effects(self) -> Floats:
+    def of_predictors(self) -> Floats:
+        """Return the doubt about the means of predictors in their bins, a covariance."""
+        noise, size = self.noise, len(self.noise.columns)
+        found = np.zeros((size, size))
+        score = noise.x @ noise.coefficients.reshape(-1, noise.x.shape[1]).T
+        for name in dict.fromkeys(name for term in self.formula.terms for name in term):
+            known = self._known(name)
+            if known is None:
+                continue
+            count = len(known.doubt)
+            means = self._sums(name, np.column_stack([noise.values[name], score]), count)
+            records = self._sums(name, np.ones((len(score), 1)), count)[0]
+            used = np.flatnonzero(records)
+            if used.size < 2:
+                continue
+            centre, *own = means[:, used] / records[used]
+            steps = np.zeros((count + 1, score.shape[1]))
+            steps[used] = np.column_stack([np.gradient(each, centre) for each in own])
+            change = noise.change_of_means(steps[noise.codes[name]])
+            parts = [
+                self._sums(name, noise.weighted * each[:, None], count) * known.doubt
+                for each in change.T
+            ]
+            found += self._covariance(parts)
+        return found
+
+    def _known(self, name: str) -> BinBias | None:
+        """Return what the bins of a number do; None if nothing is known, or it has levels."""
+        if name not in self.noise.values:
+            return None
+        counts, variance = self.noise.pooled.counts((name,)), self.noise.pooled.variance((name,))
+        if counts is None or variance is None:
+            return None
+        return bin_bias(self.noise.schema.column(name), counts, math.sqrt(variance))
+
+    def _doubt(self, name: str, known: BinBias, values: Floats) -> Floats:
+        """Return how far the mean of a function of a number may be off in each bin.
+
+        Args:
+            name: The number.
+            known: What its bins do.
+            values: The function for each row of the sets.
+        """
+        own, code, count = self.noise.values[name], self.noise.codes[name], len(known.doubt)
+
+        def means(each: Floats) -> Floats:
+            sums = np.bincount(code, each, minlength=count + 1)
+            return np.asarray(sums / np.maximum(np.bincount(code, minlength=count + 1), 1))
+
+        apart, off = values - means(values)[code], own - means(own)[code]
+        slope = means(apart * off) / np.maximum(means(off**2), 1e-300)
+        spread = np.sqrt(means(apart**2))
+        return np.hypot(slope[:count] * known.doubt, spread[:count] * known.apart)
+
+    def _sums(self, name: str, values: Floats, count: int) -> Floats:
+        """Return the sums of columns in the bins of a number in a set, shape (columns, count)."""
+        code, sets = self.noise.codes[name], self.noise.sets
+        sums = [np.bincount(code, own, minlength=count)[:count] for own in values.T]
+        return np.asarray(np.array(sums) / sets)
+
+    def _covariance(self, parts: Sequence[Floats]) -> Floats:
+        """Return the covariance of coefficients by errors of scores in bins.
+
+        That the density of one bin is wrong says nothing of the others.
+
+        Args:
+            parts: Errors of the scores of each level, shape (k, bins); the density is the same.
+        """
+        changes = self.noise.bread @ np.concatenate(parts)
+        return np.asarray(changes @ changes.T)
+
+    def _without_effects(self) -> Floats:
         """Return the coefficients if all records had the mean outcome: with an intercept, that."""
-        mean, family = self.outcomes.mean(axis=0), self.design.outcome.family
+        noise = self.noise
+        mean, family = noise.outcomes.mean(axis=0), self.design.outcome.family
         if family == "poisson":
             mean = np.log(np.maximum(mean, 1e-12))
         elif family != "linear":
             mean = np.log(np.maximum(mean, 1e-12) / max(1 - float(mean.sum()), 1e-12))
-        one = np.linalg.lstsq(self.x, np.ones(len(self.x)), rcond=None)[0]
+        one = np.linalg.lstsq(noise.x.T @ noise.x, noise.x.sum(axis=0), rcond=None)[0]
         return np.kron(mean, one)
 
     def against_the_mean(self) -> Floats:
         """Return the matrix that also changes the intercept so that the mean stays."""
-        size, width = len(self.columns), len(self.design.names)
+        size, width = len(self.noise.columns), len(self.design.names)
         found = np.eye(size)
         if "Intercept" in self.design.names:
-            at, means = self.design.names.index("Intercept"), self.x.mean(axis=0)
+            at, means = self.design.names.index("Intercept"), self.noise.weighted.mean(axis=0)
             means[at] = -1.0
             for first in range(0, size, width):
                 found[first + at, first : first + width] = -means
@@ -464,12 +341,3 @@ def _kept(codes: Codes, values: Floats) -> float:
         within += float(((own - mean[codes]) ** 2).sum())
         total += float(((own - own.mean()) ** 2).sum())
     return 1 - within / max(total, 1e-300)
-
-
-def _deviation(counts: Floats, values: Floats) -> float:
-    """Return the standard deviation of values with these counts; 0 without any."""
-    total = float(counts.sum())
-    if not total > 0:
-        return 0.0
-    mean = float(counts @ values) / total
-    return math.sqrt(max(float(counts @ (values - mean) ** 2) / total, 0.0))

@@ -7,24 +7,15 @@ import numpy as np
 import pytest
 
 from benchmarks.trial import codes_schema
-from dp_core.bundle.quality.relations import (
-    bin_bias,
-    cells_near_zero,
-    levels_near_zero,
-    measured_cliques,
-    relations,
-    thin_groups,
-    wide_bins,
-)
-from dp_core.client.interactions import steps_of_a_record
-from dp_core.client.released import Measurement, Totals
+from dp_core.bundle.quality.relations import bin_bias, measured_cliques, relations, wide_bins
+from dp_core.client.released import Measurement
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.questions.linear_questions import BinnedCounts, CellCounts, Interaction
+from dp_core.kernel.questions.linear_questions import BinnedCounts
 from dp_core.methods.replicates.posterior import posterior_tables
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.rules.possible_codes import decode
-from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
+from dp_core.schema.structure.structural_zeros import StructuralZeros
 from tests.measured import noisy_sums, noisy_table
 
 DOMAIN = Domain(("a", "b", "c"), (2, 2, 3))
@@ -63,118 +54,10 @@ def test_of_sets_with_their_own_tables_every_one_must_hold_a_pair():
     assert relations(both, SCHEMA).carried == 1
 
 
-@pytest.mark.parametrize(("count", "named"), [(29, ("c: 2",)), (31, ())])
-def test_a_level_is_named_below_three_standard_errors_of_its_noise(count, named):
-    found = relations([table(("c",), [500, 300, count])], SCHEMA)
-    assert found.near_zero == named
-
-
-def test_a_level_that_an_interaction_knows_is_not_called_faint():
-    counts, of = np.array([500, 300, 160]), Interaction(("c",), (3,))
-    alone = table(("c",), counts, scale=100.0)
-    assert levels_near_zero([alone], SCHEMA, ["c"]) == ("c: 2",)
-    for stddev, named in ((10.0, ()), (1000.0, ("c: 2",))):
-        item = noisy_sums(of, of.of_table(counts), scale=stddev * steps_of_a_record(of))
-        total = table((), 960, scale=10.0)
-        assert levels_near_zero([alone, item, total], SCHEMA, ["c"]) == named
-    zeros = StructuralZeros((Rule(("c",), ((2,),), "c: 2"),))
-    assert levels_near_zero([alone, item], codes_schema(DOMAIN, zeros), ["c"]) == ()
-
-
-def test_what_cannot_occur_is_not_called_faint():
-    zeros = StructuralZeros((Rule(("c",), ((2,),), "c: 2"),))
-    schema = codes_schema(DOMAIN, zeros)
-    assert levels_near_zero([table(("c",), [500, 300, 0])], schema, ["c"]) == ()
-
-
 def test_counts_by_bins_are_tables_and_other_sums_are_not():
     counts = BinnedCounts(columns=("a", "b"), sizes=(2, 2), edges=(None, None))
     item = noisy_sums(counts, np.zeros(4, np.int64), noise="laplace")
     assert measured_cliques([item]) == ({0: [("a", "b")]}, {})
-
-
-@pytest.mark.parametrize(("low", "named"), [(29, True), (31, False)])
-def test_pairs_whose_tails_drown_in_noise_are_named(low, named):
-    """Two of six cells of a pair: more than a fifth."""
-    pair = table(("a", "c"), [500, 300, low, 400, 350, low])
-    found = relations([pair], SCHEMA)
-    assert found.thin == (("a × c (33%)",) if named else ())
-
-
-def test_counts_by_cell_of_a_parametric_method_are_looked_at_as_tables():
-    counts = CellCounts(by=("a", "c"), sizes=(2, 3), numbers=(), positions=())
-    values = np.array([500, 300, 2, 400, 350, 1])
-    item = Totals(
-        counts, values, noise="laplace", scale=10.0, stage="measure", replicate=1, grant=1
-    )
-    assert thin_groups([item], SCHEMA, [("a", "c"), ("a", "b")]) == ((("a", "c"), 2 / 6),)
-
-
-def test_cells_that_cannot_occur_are_not_counted_as_thin():
-    zeros = StructuralZeros((Rule(("a", "c"), ((0,), (2,)), "a 0, c 2"),))
-    pair = table(("a", "c"), [500, 300, 0, 400, 350, 300])
-    assert relations([pair], codes_schema(DOMAIN, zeros)).thin == ()
-
-
-def test_which_numbers_are_missing_is_added_up_with_its_noise():
-    counts = CellCounts(by=("a",), sizes=(2,), numbers=("c",), positions=(3,))
-    item = noisy_sums(counts, np.array([20, 8, 15, 15]), scale=7.0, replicate=1)
-    schema = codes_schema(Domain(("a", "b"), (2, 2)), StructuralZeros())
-    # 28 and 30 of a noise of 9.9: three standard errors are 29.7.
-    assert relations([item], schema).thin == ()
-    pairs = CellCounts(by=("a", "b"), sizes=(2, 2), numbers=("c",), positions=(3,))
-    item = noisy_sums(pairs, np.array([20, 8, 15, 16] * 2), scale=7.0, replicate=1)
-    assert thin_groups([item], schema, [("a", "b")]) == ((("a", "b"), 0.5),)
-
-
-@pytest.mark.parametrize("scale", [2.0, 60.0])
-def test_a_pair_measured_without_its_margins_is_as_thin_as_a_table_of_its_noise(scale):
-    counts = np.array([[500, 300, 20], [400, 350, 20]])
-    whole = table(("a", "c"), counts, scale=scale)
-    of = Interaction(("a", "c"), (2, 3))
-    beyond = noisy_sums(of, of.of_table(counts), scale=scale * steps_of_a_record(of), grant=3)
-    apart = [table(("a",), counts.sum(1)), table(("c",), counts.sum(0)), beyond]
-    found = thin_groups([whole], SCHEMA, [("a", "c")])
-    assert bool(found) == (scale > 2)
-    assert thin_groups(apart, SCHEMA, [("a", "c")]) == found
-    assert thin_groups([beyond], SCHEMA, [("a", "c")]) == ()
-
-
-def near_zero(tables, clique, zeros=None):
-    return cells_near_zero(DOMAIN, tables, [clique], zeros=zeros or StructuralZeros())
-
-
-@pytest.mark.parametrize("clique", [("a", "c"), ("c", "a")])
-def test_cells_below_three_standard_errors_are_near_zero(clique):
-    given = [table(("a", "c"), [100, 29, 31, -5, 200, 90])]
-    low = near_zero(given, clique)[clique]
-    assert low.tolist() == [[False, True, False], [True, False, False]]
-
-
-@pytest.mark.parametrize(
-    ("tables", "near"),
-    [
-        # A sum of two cells has the noise of both: its limit is 3 * 10 * sqrt(2) = 42.4.
-        ([table(("a", "c"), [100, 21, 300, 100, 21, 300])], True),
-        ([table(("a", "c"), [100, 22, 300, 100, 21, 300])], False),
-        # With a table of half its variance, which has twice the say: (30 + 2 * 21)/3 and 24.5.
-        ([table(("a", "c"), [9, 15, 9, 9, 15, 9]), table(("c",), [200, 21, 600])], True),
-        ([table(("a", "c"), [9, 15, 9, 9, 15, 9]), table(("c",), [200, 22, 600])], False),
-        # Laplace noise has twice the square of its scale.
-        ([noisy_table(DOMAIN.project(("c",)), [9, 42, 9], noise="laplace", scale=10.0)], True),
-        ([noisy_table(DOMAIN.project(("c",)), [9, 43, 9], noise="laplace", scale=10.0)], False),
-    ],
-)
-def test_the_limit_follows_the_noise_of_all_tables(tables, near):
-    assert near_zero(tables, ("c",))["c",][1] == near
-
-
-def test_what_cannot_occur_or_was_not_measured_is_not_near_zero():
-    zeros = StructuralZeros((Rule(("a", "c"), ((1,), (0,)), "rule"),))
-    given = [table(("a", "c"), [100, 200, 300, 3, 200, 90])]
-    assert not near_zero(given, ("a", "c"), zeros)["a", "c"].any()
-    only = [table(("c",), [0, 0, 0])]
-    assert [near_zero(only, clique) for clique in [("a",), ("a", "c"), ()]] == [{}] * 3
 
 
 ROWS = 200_000
@@ -266,6 +149,20 @@ def test_columns_with_wide_bins_are_named():
     )
     assert wide_bins(tables, schema) == ("wide (-25 %)",)
     assert relations(tables, schema).wide_bins == ("wide (-25 %)",)
+
+
+def test_records_that_neighbours_do_not_explain_may_lie_anywhere_in_a_bin():
+    counts = np.array([0.0, 100, 400, 100, 200, 50, 0])
+    # With so much noise no density but an even one is fitted.
+    found = bin_bias(column(7), counts, 1e6)
+    np.testing.assert_allclose(found.apart, [0, 1, 0.75, 0, 0.5, 1, 0])
+    # Of the mean, half of it at an end, the less the more records the neighbour has.
+    even = 100 / 7 / np.sqrt(12)
+    np.testing.assert_allclose(found.doubt / even, [0, 1 / 8, 0.75, 0, 0.5, 1 / 8, 0], atol=0.002)
+    first = bin_bias(column(3), np.array([400.0, 100, 100]), 1e6)
+    np.testing.assert_allclose(
+        first.doubt, 100 / 3 / np.sqrt(12) * np.array([7 / 8, 0, 0.5]), atol=0.02
+    )
 
 
 def test_levels_and_empty_tables_have_no_bias_to_tell():
