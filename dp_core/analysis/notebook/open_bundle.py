@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
@@ -13,6 +13,11 @@ from typing import Any
 from dp_core.accounts.requested import words_of
 from dp_core.accounts.signatures import read_public
 from dp_core.analysis.notebook.noisy_tables import NoisyTables
+from dp_core.analysis.notebook.own_estimates import (
+    CombinedEstimates,
+    combined_estimates,
+    estimates_of,
+)
 from dp_core.analysis.notebook.synthetic_sets import SyntheticSets
 from dp_core.analysis.query.change_answer import Release, answer_change
 from dp_core.analysis.query.query_answer import QueryAnswer, answer_query
@@ -231,6 +236,46 @@ class OpenRelease(Printed):
             weighted=weighted,
             by_design=design,
         )
+
+    @speaks_python
+    def apply(self, fit: Callable[[Any], object], *, level: float = 0.95) -> CombinedEstimates:
+        """Return what your own function estimates from every set, combined by the rule.
+
+        Args:
+            fit: A function of a set's pandas frame (`sets[0]`) that returns estimates and their
+                variances, a dictionary of names and such pairs, or a fitted model of statsmodels.
+            level: Confidence level of the intervals, between 0 and 1; 0.95 by default.
+
+        Raises:
+            BadInput: if the release has no sets, or the function returns something else.
+
+        >>> import dp_core as dp
+        >>> bundle = dp.read_bundle("first")
+        >>> found = bundle.apply(lambda data: (data.income.mean(), data.income.var() / len(data)))
+        >>> list(found.frame.columns)
+        ['estimate', 'std_error', 'degrees_of_freedom', 'low', 'high']
+        """
+        found = [estimates_of(fit(data)) for data in self.sets]
+        return self.combine(
+            [estimates for estimates, _ in found], [each for _, each in found], level=level
+        )
+
+    @speaks_python
+    def combine(
+        self, estimates: Sequence[Any], variances: Sequence[Any], *, level: float = 0.95
+    ) -> CombinedEstimates:
+        """Return estimates that other software made from every set, combined by the rule.
+
+        Args:
+            estimates: For each set, a number, p numbers, or a pandas series, which gives the names.
+            variances: For each set, the variance, the p variances, or a covariance of shape (p, p).
+            level: Confidence level of the intervals, between 0 and 1; 0.95 by default.
+
+        Raises:
+            BadInput: if the release has no sets, or the numbers are not those of its sets.
+        """
+        _check_level(level)
+        return combined_estimates(self._bundle, estimates, variances, float(level))
 
 
 def _check_text(name: str, text: object) -> None:
