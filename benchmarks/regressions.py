@@ -7,7 +7,7 @@ A file is drawn from a known population, released in memory by `auto`, and each 
 design is answered by `infer`. For each formula, and for strata of coefficients, it prints the part
 of the coefficients that are given, the part of their 95 % intervals that contain the population's
 coefficient and the file's own, and the median width relative to the file's own interval. `rubin` is
-Rubin's rule on the same sets without what `infer` adds. With `--declare` the first formula of a
+Rubin's rule on the raw values of the same sets. With `--declare` the first formula of a
 design is declared. With `--peers` the preset `mst` is released too, and its sets are combined by
 Rubin's rule.
 
@@ -23,7 +23,7 @@ Designs:
     rare     files of few records: 2,000 of the design `wages`, whatever `--rows` says
     related  two numbers with a correlation of .9 and two levels that go with them, as predictors
     normal, income, logistic, counts, multinomial
-             one regression each, without rare levels
+             one or two regressions each, without rare levels
 """
 
 from __future__ import annotations

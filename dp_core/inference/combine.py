@@ -48,7 +48,8 @@ class Combined:
         rule: The combining rule.
         sets: Number of sets, m.
         estimate: Mean of the estimates, number or shape (p,).
-        variance: T of the rule and `added`, number or shape (p, p).
+        variance: T of the rule, or (1 + 1/m) W if the noise is known, and `added`; number or shape
+            (p, p).
         within: W, mean of the variances, same shape.
         between: B, covariance of the estimates with divisor m - 1, same shape; 0 for one set.
         degrees_of_freedom: Degrees of freedom of every entry; infinite for the normal distribution.

@@ -122,11 +122,11 @@ NO_SETS = (
 
 
 DECLARED = Wording(
-    variance="T = A V A + (1 - A) U (1 - A) + 2 A (1 - A) W",
+    variance="T = K V K + (1 - K) U (1 - K) + 2 K (1 - K) W",
     degrees_of_freedom="those of the same analysis of the file",
     in_words=(
         "the release measured noisy sums for this formula. V is the variance of the estimate from"
-        " them, U that of the estimate from the sets, and W the sampling error that both have. A is"
+        " them, U that of the estimate from the sets, and W the sampling error that both have. K is"
         " the weight of the sums, by the precision of the noise"
     ),
     covers=(

@@ -26,7 +26,6 @@ from dp_core.methods.declared.declared_regression import Codes, DeclaredRegressi
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.grid import with_values
 
-_Z95 = 1.959963984540054
 _LEAST_NOISE = 0.05
 """Smallest noise of an estimate, relative to its sampling variance, which is estimated too."""
 
@@ -91,7 +90,7 @@ def combined_by_precision(
 
     The two estimates of a coefficient have the sampling error of the file in common, of variance W,
     and noise of their own. With noise of variances v of the sums and u of the sets, the sums have
-    the weight u / (u + v). The few degrees of freedom of the sets count as noise. Sets can be
+    the weight u / (u + v). Sets can be
     biased, and sums hardly: if the two estimates differ by d, u is at least d^2 - v.
 
     Args:
@@ -104,9 +103,7 @@ def combined_by_precision(
     there = np.array([others[names[place]] for place in at], dtype=np.intp)
     within, other = (np.zeros((len(names), len(names))) for _ in range(2))
     within[np.ix_(at, at)] = sets.within[np.ix_(there, there)]
-    low, high = sets.interval(0.95)
-    wider = (high - low) / (2 * _Z95 * np.sqrt(np.maximum(np.diag(sets.variance), 1e-300)))
-    other[np.ix_(at, at)] = (sets.variance * np.outer(wider, wider))[np.ix_(there, there)]
+    other[np.ix_(at, at)] = sets.variance[np.ix_(there, there)]
     own, other = declared.variance - within, other - within
     least = _LEAST_NOISE * np.diag(within)
     for noise in (own, other):

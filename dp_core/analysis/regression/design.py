@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from dp_core.analysis.regression.frames import Frame, codes_of, levels_of, public_frame
+from dp_core.analysis.regression.frames import Frame, levels_of, measured_codes, public_frame
 from dp_core.analysis.regression.survey_sample import Sample
 from dp_core.bundle.report.provenance import enumeration
 from dp_core.errors import BadInput
@@ -180,15 +180,15 @@ def bin_means(
     terms: Sequence[int],
     x: Sequence[Floats],
 ) -> list[Floats]:
-    """Return the design of every set with the means of its columns in the bins of all predictors.
+    """Return the design of every set with numbers replaced by their means given all bins.
 
-    Within a bin, values in the sets are unrelated to other columns, so they only make a slope
-    smaller. Their means do not: the part of a value that is left out is unrelated to its mean
-    (Berkson 1950, JASA 45). Means in the bins of one number suffice if it is the only predictor. If
-    predictors are related, the mean within a bin also depends on the others: a density with the
-    logarithmic slope t has the mean of a function f greater by t Cov(f, x) than an even one. The
-    slope is that of a normal density of the number given the others, less that of the number alone,
-    which the values in the sets follow.
+    Within a bin, a set's values are independent of all other columns, so raw values attenuate a
+    slope. Means of bins do not, because the rest of a value is unrelated to its mean (Berkson 1950,
+    JASA 45). Each column of x gets its mean in the cells of the columns of its own term. If
+    predictors are related, the mean within a bin also depends on the others: if the log density of
+    a number x has the slope t there, the mean of f(x) is larger by about t Cov(f, x), with the
+    covariance within the bin. t is the slope of a normal density of x given the other predictors,
+    less that of a normal density of x alone, which the sets already follow.
 
     Args:
         formula: Formula with columns of the frames.
@@ -198,17 +198,8 @@ def bin_means(
         x: For each set, shape (rows, columns).
     """
     every, rows = np.concatenate(x), np.cumsum([len(each) for each in x])[:-1]
-    names = list(dict.fromkeys(name for columns in formula.terms for name in columns))
-    names = [name for name in names if name in schema.domain.columns]
-    codes = {
-        name: np.concatenate([codes_of(schema.column(name), frame.data[name]) for frame in frames])
-        for name in names
-    }
-    values = {
-        name: np.concatenate([np.asarray(frame.data[name], dtype=np.float64) for frame in frames])
-        for name in names
-        if not schema.column(name).levels
-    }
+    names = [name for columns in formula.terms for name in columns]
+    codes, values = measured_codes(names, frames, schema)
     slopes = _slopes_within(codes, values)
     for place, columns in enumerate(formula.terms):
         numbers = [name for name in columns if name in values]
@@ -231,7 +222,7 @@ def bin_means(
 def _slopes_within(
     codes: Mapping[str, NDArray[np.intp]], values: Mapping[str, Floats]
 ) -> dict[str, Floats]:
-    """Return by how much the logarithmic density of each number is steeper, given the others.
+    """Return the slope of the log density of each number given the others, less that alone.
 
     Args:
         codes: Codes of all predictors, shape (rows,).
@@ -246,8 +237,10 @@ def _slopes_within(
         alone = means[name] - means[name].mean()
         others = [np.ones((len(own), 1))]
         for other, code in codes.items():
+            if other == name:
+                continue
             if other in values:
-                others.append(means[other][:, None] if other != name else np.zeros((len(own), 0)))
+                others.append(means[other][:, None])
             else:
                 others.append((code[:, None] == np.unique(code)[1:]).astype(np.float64))
         rest = np.hstack(others)

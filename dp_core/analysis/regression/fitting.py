@@ -109,6 +109,18 @@ def fit_sets(design: Design) -> tuple[Fit, ...]:
     )
 
 
+def fitted_means(design: Design, x: Floats, coefficients: Floats) -> Floats:
+    """Return the mean outcome of rows by some coefficients, shape (rows, levels - 1) or (rows, 1).
+
+    Args:
+        design: A design with the outcome.
+        x: Rows of the design, shape (rows, k).
+        coefficients: As those of a fit, shape (p,).
+    """
+    model = _Model(design.outcome.family, max(len(design.outcome.levels) - 1, 1))
+    return model.means(coefficients, x)
+
+
 def unequal_sizes_warning(fits: Sequence[Fit]) -> str:
     """Return a warning if the sets differ in their numbers of complete rows; else empty."""
     rows = [fit.rows for fit in fits]
@@ -142,7 +154,7 @@ def _fit(
     simple: Floats | None = None
     if weights is None:
         # The model's variance; of a linear model, by its residuals.
-        unit = float(found.residuals @ found.residuals) / (degrees or 1.0) if degrees else 1.0
+        unit = float(found.residuals @ found.residuals) / degrees if degrees else 1.0
         covariance = unit * found.covariance(found.information)
     elif sample is None:
         # The prior has a slope, so the scores do not quite add up to 0.
@@ -281,12 +293,15 @@ class _Model:
 class _Solution:
     """A fit in columns that are orthonormal under the weights.
 
+    Without weights, and but for linear models, a row stands for all that are equal, and its weight
+    is their number.
+
     Attributes:
         model: The family.
         beta: Coefficients of the orthonormal columns.
         information: Weighted information.
         scores: Score of each fitted row without its weight, shape (rows, p).
-        weights: Weights of the fitted rows, with mean 1.
+        weights: Weights of the fitted rows, with mean 1, or their numbers.
         used: Which rows were fitted: those with a weight above 0.
         scale: Mean of the weights before they were divided by it.
         basis: Orthonormal columns, shape (rows, columns).

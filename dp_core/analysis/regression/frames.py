@@ -194,6 +194,32 @@ def codes_of(column: Column, values: Any) -> Codes:
     return found
 
 
+def measured_codes(
+    names: Sequence[str], frames: Sequence[Frame], schema: Schema
+) -> tuple[dict[str, Codes], dict[str, NDArray[np.float64]]]:
+    """Return codes of the columns that can be in a noisy table, and the values of the numbers.
+
+    Args:
+        names: Names of columns of the frames; those that depend on others are left out.
+        frames: Complete rows of each set.
+        schema: Schema of the release.
+
+    Returns:
+        Both by name, of all sets one after the other, shape (rows,).
+    """
+    names = [name for name in dict.fromkeys(names) if name in schema.domain.columns]
+    codes = {
+        name: np.concatenate([codes_of(schema.column(name), frame.data[name]) for frame in frames])
+        for name in names
+    }
+    values = {
+        name: np.concatenate([np.asarray(frame.data[name], np.float64) for frame in frames])
+        for name in names
+        if not schema.column(name).levels
+    }
+    return codes, values
+
+
 def _values(column: Column, array: Any) -> Any:
     import pandas as pd
 

@@ -69,8 +69,8 @@ class NaiveFit:
 class CombinedFit:
     """A combined coefficient: `low` to `high` is its interval.
 
-    `added` is the variance of what bins and the prior take from the sets; `std_error` includes it.
-    For a declared formula, `within` is the whole variance, and the others are 0.
+    `added` is A, the variance by the noise of tables, the prior and bins, which `std_error`
+    includes; 0 for a declared formula.
     """
 
     estimate: float

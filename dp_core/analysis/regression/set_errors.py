@@ -1,16 +1,16 @@
 """What sets get wrong about a coefficient: the noise of the tables, and bins.
 
-*Noise.* The variance of a coefficient is W (1 + 1/m) + N: the sampling error of the file and of the
-sets, and the noise of the tables, which is known (`table_noise`). The differences between the sets
-would tell it too, but by few sets, and without what the prior takes. If its standard error is at
-least `UNTOLD` usual effects, the coefficient is not given.
+*Noise.* The variance of a coefficient from posterior sets is W (1 + 1/m) + A: the sampling error of
+the file and of the sets, and the noise of the tables, which is known (`table_noise`). The
+differences between the sets contain this noise too, but there are few sets, and all follow the same
+prior. If its standard error is at least `UNTOLD` usual effects, the coefficient is not given.
 
 *Bins.* Within a bin, values in the sets are unrelated to other columns. Predictors enter by their
-means in a bin (`design.bin_means`), which does not change a slope (Berkson 1950). An outcome loses
-the part of the relation that lies within its bins, and the coefficients are divided by the rest. A
-change of a slope leaves the mean of the outcome as it is, so the intercept changes against it. How
-values are distributed within a bin follows from the counts of its neighbours; what these do not
-explain may lie anywhere in the bin.
+means in a bin (`design.bin_means`), which does not change a slope (Berkson 1950). The sets lose the
+part of a relation that lies within the outcome's bins, so the coefficients are divided by the part
+that is left. Correcting a slope must not change the mean of the outcome, so the intercept is moved
+to compensate. The distribution within a bin is inferred from the counts of the neighbouring bins;
+records that these do not explain may lie anywhere in the bin.
 
 Berkson, J. (1950). Are there two regressions? JASA 45(250), 164-180.
 """
@@ -34,7 +34,7 @@ from dp_core.analysis.regression.interval_warnings import (
     of_members,
     source_columns,
 )
-from dp_core.analysis.regression.table_noise import TableNoise, usual_effects
+from dp_core.analysis.regression.table_noise import TableNoise
 from dp_core.bundle.quality.relations import BinBias, bin_bias
 from dp_core.bundle.reading import Bundle
 from dp_core.inference.combine import Combined
@@ -42,7 +42,7 @@ from dp_core.inference.formulas.formula import Formula
 from dp_core.inference.measured_relations import list_groups
 
 UNTOLD = 0.5
-"""Standard error of the noise, in usual effects, from which a coefficient is not given."""
+"""Standard error by noise, or by bins, in usual effects, from which a coefficient is not given."""
 _UNSURE = 0.3
 """Relative error of the correction for bins."""
 
@@ -88,21 +88,26 @@ def corrected(
     if bundle.origin in ("drawn", "chosen"):
         return combined, _undetermined(design)
     noise = TableNoise(bundle, formula, design, frames, fits)
-    size, effects = len(noise.columns), np.maximum(usual_effects(design), 1e-300)
-    added, relative = np.zeros((size, size)), np.zeros(size)
-    if bundle.rule == "posterior" and combined is not None:
+    missing = [*_undetermined(design), *_not_measured(bundle, formula, noise)]
+    if combined is None:
+        return None, tuple(missing)
+    size = len(noise.columns)
+    added = np.zeros((size, size))
+    if bundle.rule == "posterior":
         sampling = combined.within * (1 + 1 / combined.sets)
-        added, relative = noise.covariance(np.diag(sampling))
+        known, relative = noise.covariance(np.diag(sampling))
+        missing += _hidden(noise, relative, missing)
         if noise.is_known:
             degrees = combined.design_df or combined.complete_df or np.inf
-            combined = replace(
-                combined,
-                variance=sampling,
-                degrees_of_freedom=np.full(size, degrees),
-                by_differences=False,
+            added, combined = (
+                known,
+                replace(
+                    combined,
+                    variance=sampling,
+                    degrees_of_freedom=np.full(size, degrees),
+                    by_differences=False,
+                ),
             )
-    if combined is None:
-        return None, (*_undetermined(design), *_not_given(bundle, formula, noise, relative))
     bins = _Bins(noise)
     shift, doubt = bins.of_outcome(combined.estimate)
     against = bins.against_the_mean()
@@ -117,37 +122,45 @@ def corrected(
         added=added + doubt,
         degrees_of_freedom=combined.degrees_of_freedom * ratio**2,
     )
-    missing = [*_undetermined(design), *_not_given(bundle, formula, noise, relative)]
-    hidden = {name for each in missing for name in each.coefficients}
-    errors = np.sqrt(np.diag(doubt)) / effects
-    unknown = tuple(
-        name
-        for name, error in zip(noise.columns, errors, strict=True)
-        if error >= UNTOLD and name not in hidden
-    )
-    if unknown:
-        missing.append(NotGiven("bins", unknown, bins.reason(unknown), None))
+    missing += _hidden(noise, np.sqrt(np.diag(doubt)) / noise.effects, missing, by_bins=True)
     return found, tuple(missing)
 
 
-def _hidden_by_noise(names: Sequence[str], relative: Floats) -> Iterator[NotGiven]:
-    """Yield the coefficients that noise hides, if there are any.
+def _hidden(
+    noise: TableNoise, errors: Floats, missing: Sequence[NotGiven], *, by_bins: bool = False
+) -> Iterator[NotGiven]:
+    """Yield the coefficients that noise or bins hide, if there are any.
 
     Args:
-        names: Names of the coefficients.
-        relative: Standard error of their noise, in usual effects.
+        noise: The regression with its noise.
+        errors: Standard errors of the coefficients by noise or by bins, in usual effects.
+        missing: What else is not given.
+        by_bins: Whether the errors are those by bins; False by default.
     """
-    hidden = [place for place in range(len(names)) if relative[place] >= UNTOLD]
-    if hidden:
-        own, times = tuple(names[at] for at in hidden), float(relative[hidden].min()) / UNTOLD
-        yield NotGiven(
-            "noise",
-            own,
-            f"{listed(own)}: the noise of the tables is larger than most effects. A release like"
-            f" this one would need about {max(times, 1.1):.2g} times the epsilon to estimate the"
-            " first of them.",
-            times,
+    gone = {name for each in missing for name in each.coefficients}
+    hidden = {
+        name: error
+        for name, error in zip(noise.columns, errors.tolist(), strict=True)
+        if error >= UNTOLD and name not in gone
+    }
+    if not hidden:
+        return
+    own, times = tuple(hidden), min(hidden.values()) / UNTOLD
+    if by_bins:
+        columns = listed([name for name in noise.formula.columns if name in noise.values])
+        reason = (
+            f"{listed(own)}: this depends on how the values of {columns} are distributed within"
+            " bins, which the release did not measure. Narrower bins where many records share a"
+            " bin would tell it."
         )
+        yield NotGiven("bins", own, reason, None)
+        return
+    reason = (
+        f"{listed(own)}: the noise of the tables is larger than most effects. A release like this"
+        f" one would need about {max(times, 1.1):.2g} times the epsilon to estimate the first of"
+        " them."
+    )
+    yield NotGiven("noise", own, reason, times)
 
 
 def _undetermined(design: Design) -> tuple[NotGiven, ...]:
@@ -163,10 +176,8 @@ def _undetermined(design: Design) -> tuple[NotGiven, ...]:
     return (NotGiven("not-in-every-set", names, reason, None),)
 
 
-def _not_given(
-    bundle: Bundle, formula: Formula, noise: TableNoise, relative: Floats
-) -> Iterator[NotGiven]:
-    """Yield the coefficients that nothing measured tells, and those that noise hides."""
+def _not_measured(bundle: Bundle, formula: Formula, noise: TableNoise) -> Iterator[NotGiven]:
+    """Yield the coefficients that nothing measured tells, if there are any."""
     outcome, columns = {*source_columns(bundle, formula.outcome_columns)}, noise.columns
     lost = [
         group
@@ -185,40 +196,27 @@ def _not_given(
             " `analyses`, can estimate it; so can a question desk.",
             None,
         )
-    yield from _hidden_by_noise(
-        [*columns],
-        np.array([own * (name not in gone) for name, own in zip(columns, relative, strict=True)]),
-    )
 
 
 class _Bins:
     """Errors of coefficients because values within bins are drawn from a smooth density."""
 
     def __init__(self, noise: TableNoise) -> None:
-        self.noise, self.formula, self.design = noise, noise.formula, noise.design
-
-    def reason(self, names: Sequence[str]) -> str:
-        """Return why coefficients depend on the distribution within bins, and what would tell."""
-        columns = listed([name for name in self.formula.columns if name in self.noise.values])
-        return (
-            f"{listed(names)}: this depends on how the values of {columns} are distributed within"
-            " bins, which the release did not measure. Narrower bins where many records share a"
-            " bin would tell it."
-        )
+        self.noise, self.family = noise, noise.design.outcome.family
 
     def of_outcome(self, estimate: Floats) -> tuple[Floats, Floats]:
-        """Return the expected errors of the coefficients by the outcome's bins, and their doubt.
+        """Return the expected errors by the outcome's bins, and their uncertainty.
 
         The intercept has the error of the outcome's mean; that of the slopes comes with them. The
-        doubt is about the density within the bins, a covariance.
+        uncertainty is that of the density within the bins, a covariance.
         """
         noise, size = self.noise, len(self.noise.columns)
         nothing = np.zeros(size), np.zeros((size, size))
-        names = self.formula.outcome_columns
+        names = noise.formula.outcome_columns
         if len(names) != 1 or names[0] not in noise.values:
             return nothing
         known = self._known(names[0])
-        plain = self.design.outcome.family == "linear" and self.formula.outcome == names[0]
+        plain = self.family == "linear" and noise.formula.outcome == names[0]
         # Within bins that were chosen privately, values follow the noisy counts.
         kept = 1.0
         if plain:
@@ -239,11 +237,11 @@ class _Bins:
         return shift, self._covariance(parts)
 
     def of_predictors(self) -> Floats:
-        """Return the doubt about the means of predictors in their bins, a covariance."""
+        """Return the uncertainty by the means of predictors in their bins, a covariance."""
         noise, size = self.noise, len(self.noise.columns)
         found = np.zeros((size, size))
         score = noise.x @ noise.coefficients.reshape(-1, noise.x.shape[1]).T
-        for name in dict.fromkeys(name for term in self.formula.terms for name in term):
+        for name in dict.fromkeys(name for term in noise.formula.terms for name in term):
             known = self._known(name)
             if known is None:
                 continue
@@ -301,7 +299,7 @@ class _Bins:
     def _covariance(self, parts: Sequence[Floats]) -> Floats:
         """Return the covariance of coefficients by errors of scores in bins.
 
-        That the density of one bin is wrong says nothing of the others.
+        Errors of different bins are independent.
 
         Args:
             parts: Errors of the scores of each level, shape (k, bins); the density is the same.
@@ -312,7 +310,7 @@ class _Bins:
     def _without_effects(self) -> Floats:
         """Return the coefficients if all records had the mean outcome: with an intercept, that."""
         noise = self.noise
-        mean, family = noise.outcomes.mean(axis=0), self.design.outcome.family
+        mean, family = noise.outcomes.mean(axis=0), self.family
         if family == "poisson":
             mean = np.log(np.maximum(mean, 1e-12))
         elif family != "linear":
@@ -322,10 +320,10 @@ class _Bins:
 
     def against_the_mean(self) -> Floats:
         """Return the matrix that also changes the intercept so that the mean stays."""
-        size, width = len(self.noise.columns), len(self.design.names)
+        size, width = len(self.noise.columns), len(self.noise.design.names)
         found = np.eye(size)
-        if "Intercept" in self.design.names:
-            at, means = self.design.names.index("Intercept"), self.noise.weighted.mean(axis=0)
+        if "Intercept" in self.noise.design.names:
+            at, means = self.noise.design.names.index("Intercept"), self.noise.weighted.mean(axis=0)
             means[at] = -1.0
             for first in range(0, size, width):
                 found[first + at, first : first + width] = -means

@@ -1,31 +1,37 @@
 """The noise of a release's tables in the coefficients of a regression on its sets.
 
-Let the scores of a regression be sum_i x_i (y_i - m_i), with the fitted mean m_i of a record, and B
-the inverse of its information. Scores are sums over the cells of tables. If a record more in a cell
-changes the scores by a, noise of variance s^2 in each count gives them the covariance
-N = s^2 sum_cells a a', and the coefficients B N B. For a cell c of the columns of a term, a code b
-of the outcome or a cell d of another term, the changes are, with means of the records in a cell:
+Let the scores of a regression be sum_i x_i (y_i - m_i), with the fitted mean m_i of a record, and J
+its information. Every family has its canonical link; another one would need its weight in x. Scores
+are sums over the cells of tables. If one more record in a cell changes the scores by a, noise of
+variance s^2 in each count gives the scores the covariance N = s^2 sum_cells a a', and the
+coefficients J^-1 N J^-1. With cells c of the columns of a term, cells d of those of another term,
+codes b of the outcome, and x_c, m_c and m_cd the means over the records in these cells:
 
 | table         | change a of the scores                                                     |
 |---------------|----------------------------------------------------------------------------|
 | outcome       | x v_b of all terms, with v_b the mean outcome of b less that of all        |
 | term          | x_c (y - m_c), and x (y - m_c) of other terms, with the mean outcome y     |
-| term, outcome | (x_c - x) v_b                                                              |
-| two terms     | (x_c - x) (m_cd - m_c), and (x_d - x) (m_cd - m_d) of the other term       |
+| term, outcome | (x_c - z) v_b                                                              |
+| two terms     | (x_c - z) (m_cd - m_c), and (x_d - z) (m_cd - m_d) of the other term       |
 
-*Few records.* A count is not negative, so a set's error in a cell is at most about its number of
-records r: noise is s min(1, r/s). These errors have one direction where r < s: sets have records in
-cells that are empty in the file. So sum a r over such cells counts as another error.
+Here x is the mean over the records, and z that over the cells with records.
 
-*The prior.* With noise of standard error t in usual effects, a prior with a standard deviation of
-one usual effect takes the part t^2 / (1 + t^2) of an effect. So that much of a usual effect is an
-error, too; where no table or sum holds a term with the outcome, all of it. A usual effect is a
-standard deviation of the outcome, between two levels or for a standard deviation of a number. Of
-two terms, the relation that the sets have is an error as far as it is within the noise.
+*Few records.* Counts in a set are never negative, so the error of a cell with r records is at most
+about r. Its standard deviation is taken as s min(1, r/s). Where r < s, these errors have the same
+sign, because sets have records in cells that are empty in the file. The sum of a r over these cells
+is added as one more error.
 
-*Sums.* A noisy sum of a pair (a trend, or moments of a declared regression) adds its precision.
+*The prior.* If the noise of a coefficient has a standard error of t usual effects, a prior with a
+standard deviation of one usual effect shrinks the coefficient by the fraction t^2 / (1 + t^2). That
+fraction of a usual effect is added as an error; all of it if no table or sum contains the term with
+the outcome. The association of two terms in the sets counts as an error up to the size that noise
+alone would produce; all of it if no table contains them.
 
-*Contradictions.* If the sets differ from the noisy tables by more than this, so do coefficients.
+*Sums.* A noisy sum of a pair (a trend, or moments of a declared regression) adds its precision to
+that of the table.
+
+*Contradictions.* If the scores of the sets differ from those of the noisy tables by more than two
+standard errors, the standard error of the coefficient is raised to the excess.
 """
 
 from __future__ import annotations
@@ -38,8 +44,8 @@ from itertools import combinations
 import numpy as np
 
 from dp_core.analysis.regression.design import Design, Floats
-from dp_core.analysis.regression.fitting import Fit, coefficient_columns
-from dp_core.analysis.regression.frames import Codes, Frame, codes_of
+from dp_core.analysis.regression.fitting import Fit, coefficient_columns, fitted_means
+from dp_core.analysis.regression.frames import Codes, Frame, measured_codes
 from dp_core.bundle.reading import Bundle
 from dp_core.client.released import Totals
 from dp_core.inference.formulas.formula import Formula
@@ -87,10 +93,11 @@ class TableNoise:
         outcomes: Outcome of each linear predictor, shape (rows, levels - 1) or (rows, 1).
         coefficients: Mean coefficients of the sets, shape (p,).
         fitted: Fitted means, shape as `outcomes`.
+        effects: Usual effect of each coefficient, shape (p,).
         codes: Codes of each column of the formula that was measured, shape (rows,).
         values: Values of those that are numbers, shape (rows,).
         pooled: The noisy tables.
-        correlations: Standard error of the correlation of each pair that noisy sums tell.
+        correlations: Standard error of the correlation of each pair that a noisy sum has.
     """
 
     def __init__(
@@ -117,37 +124,33 @@ class TableNoise:
             self.weighted = self.x * (weights / weights.mean())[:, None]
         self.outcomes = outcomes_of(design, np.concatenate(design.y))
         self.coefficients = np.mean([fit.coefficients for fit in fits], axis=0)
-        self.fitted = _fitted(design, self.x, self.coefficients)
-        self.codes: dict[str, Codes] = {
-            name: np.concatenate(
-                [codes_of(self.schema.column(name), frame.data[name]) for frame in frames]
-            )
-            for name in formula.columns
-            if name in self.schema.domain.columns and name in self.schema.names
-        }
-        self.values = {
-            name: np.concatenate([np.asarray(frame.data[name], np.float64) for frame in frames])
-            for name in self.codes
-            if not self.schema.column(name).levels
-        }
+        self.fitted = fitted_means(design, self.x, self.coefficients)
+        self.effects = np.maximum(usual_effects(design), 1e-300)
+        self.codes, self.values = measured_codes(formula.columns, frames, self.schema)
+        self._known_cells: dict[tuple[str, ...], _Cells | None] = {}
 
     @property
     def is_known(self) -> bool:
-        """Whether every score is a sum over tables, so that all its noise is known."""
+        """Whether all columns can be in tables, so that a missing table counts as an error.
+
+        Otherwise (a column that depends on others, an outcome of two columns, too many cells) only
+        the differences between the sets show the noise.
+        """
         outcome = self.formula.outcome_columns
         cells = [self._cells((*columns, *outcome)) for columns in self._groups()]
         return len(outcome) == 1 and self._cells(outcome) is not None and None not in cells
 
     def covariance(self, variances: Floats) -> tuple[Floats, Floats]:
-        """Return the covariance of the coefficients by noise, and their noise in usual effects.
+        """Return the covariance that noise gives the coefficients, and its errors in usual effects.
 
         Args:
             variances: Sampling variances of the coefficients, shape (p,).
 
         Returns:
-            Shapes (p, p) and (p,). The second counts the noise of cells with few records in full.
+            Shapes (p, p) and (p,). The second is at least what the term's own table would give with
+            full noise in every cell.
         """
-        size, effects = len(self.columns), np.maximum(usual_effects(self.design), 1e-300)
+        size, effects = len(self.columns), self.effects
         noise, full, apart = self._of_outcome()
         relative, information = np.zeros(size), np.diag(np.linalg.inv(self.bread))
         groups = self._groups()
@@ -178,7 +181,10 @@ class TableNoise:
         return whole * np.outer(wider, wider), np.maximum(relative, errors / effects)
 
     def change_of_means(self, scores: Floats) -> Floats:
-        """Return the change of the fitted means by one of the linear predictors, shape as both."""
+        """Return the change of the fitted means by one of the linear predictors.
+
+        Both have the shape of `fitted`.
+        """
         match self.design.outcome.family:
             case "linear":
                 return scores
@@ -204,6 +210,12 @@ class TableNoise:
 
     def _cells(self, columns: Sequence[str]) -> _Cells | None:
         """Return the cells of some columns; None if one was not measured, or they are too many."""
+        key = tuple(columns)
+        if key not in self._known_cells:
+            self._known_cells[key] = self._new_cells(key)
+        return self._known_cells[key]
+
+    def _new_cells(self, columns: tuple[str, ...]) -> _Cells | None:
         if len({*columns}) < len(columns) or not {*columns} <= {*self.codes}:
             return None
         sizes = [self.schema.column(name).size for name in columns]
@@ -216,7 +228,10 @@ class TableNoise:
         return _Cells(cells, np.bincount(cells, minlength=count) / self.sets, self.sets)
 
     def _table(self, columns: Sequence[str]) -> tuple[Floats, float] | None:
-        """Return noisy counts of a file of a set's size, shape (cells,), and their variance."""
+        """Return the noisy counts, scaled to the rows of a set, and their variance.
+
+        None if no table has them, or they are exact.
+        """
         counts, variance = self.pooled.counts(tuple(columns)), self.pooled.variance(tuple(columns))
         if counts is None or not variance:
             return None
@@ -232,7 +247,8 @@ class TableNoise:
             intercept's score differs: that of a term follows the table of the term.
         """
         size, names = len(self.columns), self.formula.outcome_columns
-        cells, table = self._cells(names), self._table(names) if len(names) == 1 else None
+        cells = self._cells(names)
+        table = None if cells is None or len(names) != 1 else self._table(names)
         apart = np.zeros(size)
         if cells is None or table is None:
             return np.zeros((size, size)), np.zeros((size, size)), apart
@@ -247,9 +263,8 @@ class TableNoise:
     def _of_columns(self, columns: Sequence[str], own: Codes) -> Floats:
         """Return the noise of all scores by the table of a term's columns, shape (p, p)."""
         size = len(self.columns)
-        cells, table = self._cells(columns), None
-        if cells is not None:
-            table = self._table(columns)
+        cells = self._cells(columns)
+        table = None if cells is None else self._table(columns)
         if cells is None or table is None:
             return np.zeros((size, size))
         x = np.repeat(self.weighted.mean(axis=0)[:, None], len(cells.records), axis=1)
@@ -264,7 +279,7 @@ class TableNoise:
     def _with_outcome(self, columns: Sequence[str], own: Codes) -> _ScoreNoise | None:
         """Return the noise of a term's scores by its table with the outcome.
 
-        None if neither a table nor a sum tells them.
+        None if neither a table nor a sum has them; nothing if no table can (`is_known`).
         """
         outcome = self.formula.outcome_columns
         count = self.outcomes.shape[1] * len(own)
@@ -278,8 +293,7 @@ class TableNoise:
             variance = table[1]
             records = both.records.reshape(len(cells.records), -1)
             noisy = values[:, None] * _part(records, variance)
-            few = records * (records < math.sqrt(variance))
-            off = (values @ few.T @ away.T).ravel()
+            off = (values @ _few(records, variance).T @ away.T).ravel()
             # A code with few records cannot have the noise that its cells have in the table.
             most = values * _part(codes.records, variance)
             rest = (table[0] - both.records).reshape(records.shape)
@@ -341,7 +355,7 @@ class TableNoise:
         found[split:, :split] = found[:split, split:].T
         expected = (shape[0] - 1) * (shape[1] - 1) * variance
         within = min(1.0, expected / max(float((relation**2).sum()), 1e-300))
-        off = changes(relation * within + records * (records < math.sqrt(variance)))
+        off = changes(relation * within + _few(records, variance))
         found = variance * found + np.outer(off, off)
         if sums is not None:
             found *= (sums @ sums) / max(float(sums @ sums + np.trace(found)), 1e-300)
@@ -393,8 +407,13 @@ class _ScoreNoise:
 
 
 def _part(records: Floats, variance: float) -> Floats:
-    """Return the part of the noise that counts of sets have, by their records."""
+    """Return the fraction of a table's noise that counts of the sets can have."""
     return np.asarray(np.minimum(1.0, records / math.sqrt(variance)))
+
+
+def _few(records: Floats, variance: float) -> Floats:
+    """Return the records of the cells that have fewer than the standard error of the noise."""
+    return np.asarray(records * (records < math.sqrt(variance)))
 
 
 def _single_noise(changes: Floats, records: Floats, variance: float) -> Floats:
@@ -406,7 +425,7 @@ def _single_noise(changes: Floats, records: Floats, variance: float) -> Floats:
         variance: Variance of a count.
     """
     noisy = changes * _part(records, variance)
-    off = changes @ (records * (records < math.sqrt(variance)))
+    off = changes @ _few(records, variance)
     return np.asarray(variance * noisy @ noisy.T + np.outer(off, off))
 
 
@@ -424,10 +443,13 @@ def _summed(x: Floats, changes: Floats, other: Floats, others: Floats) -> Floats
 
 
 def usual_effects(design: Design) -> Floats:
-    """Return the largest usual effect of each coefficient, in its unit.
+    """Return the usual effect of each coefficient, in its unit, shape (p,).
 
     It is a standard deviation of the outcome, between two levels or for a standard deviation of a
-    number; on the scale of the logarithm for other than linear regressions.
+    number; for other than linear regressions on the scale of the link, where that of an event of
+    probability p is divided by p (1 - p). It is the standard deviation of the prior, and the error
+    of what was not measured; half of it (`set_errors.UNTOLD`) is the most at which a coefficient is
+    given. A column of -1, 0 and 1 counts as levels.
     """
     every = np.concatenate(design.x)
     levels = np.isin(every, (-1.0, 0.0, 1.0)).all(axis=0)
@@ -449,20 +471,6 @@ def outcomes_of(design: Design, y: Floats) -> Floats:
     """Return the outcome of each linear predictor, shape (rows, levels - 1) or (rows, 1)."""
     levels = len(design.outcome.levels)
     return y[:, None] if not levels else (y[:, None] == np.arange(1, levels)).astype(float)
-
-
-def _fitted(design: Design, x: Floats, coefficients: Floats) -> Floats:
-    """Return the fitted mean outcome of each row, shape (rows, levels - 1) or (rows, 1)."""
-    score = x @ coefficients.reshape(-1, x.shape[1]).T
-    match design.outcome.family:
-        case "linear":
-            return np.asarray(score)
-        case "poisson":
-            return np.asarray(np.exp(np.minimum(score, 300.0)))
-        case "logistic" | "multinomial":
-            most = np.maximum(score.max(axis=1, keepdims=True), 0.0)
-            odds = np.exp(score - most)
-            return np.asarray(odds / (np.exp(-most) + odds.sum(axis=1, keepdims=True)))
 
 
 def _correlation_noise(bundle: Bundle, pooled: Pooled) -> dict[frozenset[str], float]:

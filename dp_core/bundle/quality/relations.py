@@ -169,7 +169,6 @@ class BinBias:
         apart: Part of each bin's records that the density of its neighbours does not explain, so
             that they may have any value in the bin, shape (bins,). All of an end's: whether its
             density falls to 0 matters little for the mean, and much for a logarithm.
-        deviation: Standard deviation of the column, in its unit.
         predictor: Factor of a slope on this column; 1 without bias.
         outcome: Factor of a slope of this column on others; 1 without bias.
     """
@@ -177,7 +176,6 @@ class BinBias:
     mean: float
     doubt: NDArray[np.float64]
     apart: NDArray[np.float64]
-    deviation: float
     predictor: float
     outcome: float
 
@@ -221,7 +219,6 @@ def bin_bias(column: Column, counts: NDArray[np.float64], standard_error: float)
         centre_of_set - centre,
         np.hypot(by_steps, np.sqrt(even) * np.where(is_end, ends, inner) * (density > 0)),
         np.where(is_end, 1.0, inner) * (density > 0),
-        variance**0.5,
         covariance / variance_of_set,
         covariance / variance,
     )

@@ -45,16 +45,6 @@ def test_sets_that_contradict_the_sums_count_for_little():
     assert found.variance[0, 0] == pytest.approx(1 + 1 / (1 / 2 + 1 / 98))
 
 
-def test_sets_with_few_degrees_of_freedom_count_for_less():
-    sums = estimates([1.0], [3.0], [1.0])
-    many, few = (
-        combined_by_precision(["x"], sums, {"x": 0}, estimates([0.0], [2.0], [1.0], df=df))
-        for df in (np.inf, 4.0)
-    )
-    assert few.estimate[0] > many.estimate[0]
-    assert few.variance[0, 0] > many.variance[0, 0]
-
-
 def test_the_variance_is_that_of_draws():
     """Correlated coefficients, with sampling error in common: against the estimates' own spread."""
     rng = np.random.default_rng(1)

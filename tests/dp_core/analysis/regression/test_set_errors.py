@@ -333,6 +333,7 @@ def test_missing_values_and_other_sizes_are_no_difference_from_the_tables():
         assert slope.added < 2 * slope.within
 
 
+SEX = {"type": "category", "levels": ["f", "m"]}
 COSTS = """
 version: 1
 title: Costs
@@ -375,6 +376,20 @@ def test_a_mean_that_bins_may_decide_is_covered_in_any_coding(tmp_path, skewed, 
                 half = (one.combined.high - one.combined.low) / 2
                 assert abs(one.combined.estimate - mean) < 1.5 * half, (text, one.name)
                 assert (half > 1000) is wide, (text, one.name)
+
+
+def test_a_column_that_follows_from_others_keeps_the_rule_of_the_sets():
+    """No noisy table has it, so only the differences between the sets show its noise."""
+    ages = {"type": "integer", "min": 0, "max": 89, "edges": [0, 20, 40, 60, 90]}
+    bands = {"type": "ordinal", "levels": ["young", "old"], "follows": "age", "edges": [40]}
+    schema = {"version": 1, "title": "x", "columns": {"age": ages, "sex": SEX, "band": bands}}
+    rng = np.random.default_rng(1)
+    age, sex = rng.integers(0, 90, 2000), rng.choice(["f", "m"], 2000)
+    file = pd.DataFrame({"age": age, "sex": sex, "band": np.where(age < 40, "young", "old")})
+    for row in dp.release(file, schema, epsilon=5, sets=3).infer("band ~ sex").coefficients:
+        found = row.combined
+        assert found.std_error**2 == pytest.approx(found.within + 4 / 3 * found.between)
+        assert found.added == 0
 
 
 @pytest.mark.parametrize("origin", ["drawn", "chosen"])
