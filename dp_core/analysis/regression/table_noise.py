@@ -413,7 +413,7 @@ def _part(records: Floats, variance: float) -> Floats:
 
 def _few(records: Floats, variance: float) -> Floats:
     """Return the records of the cells that have fewer than the standard error of the noise."""
-    return np.asarray(records * (records < math.sqrt(variance)))
+    return np.asarray(records * variance / (variance + records**2))
 
 
 def _single_noise(changes: Floats, records: Floats, variance: float) -> Floats:
