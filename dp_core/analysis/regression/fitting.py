@@ -368,7 +368,8 @@ def _solve(design: Design, y: Floats, x: Floats, weights: Floats | None, where: 
     scale = 1.0 if counted else float(weights.mean())
     weights = weights / scale
     triangle = np.linalg.qr(x * np.sqrt(weights)[:, None], mode="r")
-    if np.abs(np.diag(triangle)).min() <= _DEPENDENT * np.abs(np.diag(triangle)).max():
+    length = np.linalg.norm(triangle, axis=0)
+    if (np.abs(np.diag(triangle)) <= _DEPENDENT * length).any():
         raise BadInput(f"With these weights the terms are collinear in {where}; leave one out.")
     # Columns that are orthonormal under the weights avoid problems of scale and collinearity.
     inverse = np.linalg.inv(triangle) * np.sqrt(rows)

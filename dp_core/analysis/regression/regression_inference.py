@@ -385,7 +385,8 @@ def _notes(
         if survey is None:
             yield (
                 f"Weighted by {used}, with variances by linearization (Binder 1983) that treat rows"
-                " as independent."
+                " as independent. Where the weights depend on the outcome within the groups of the"
+                " formula, no interval from sets is known to be valid."
             )
         if any(off > WEIGHTS_OFF for off in bundle.claims.off):
             yield (

@@ -3,7 +3,8 @@
 *Noise.* The variance of a coefficient from posterior sets is W (1 + 1/m) + A: the sampling error of
 the file and of the sets, and the noise of the tables, which is known (`table_noise`). The
 differences between the sets contain this noise too, but there are few sets, and all follow the same
-prior. If its standard error is at least `UNTOLD` usual effects, the coefficient is not given.
+prior; they count if some relation of the formula was not measured. If the noise has a standard
+error of at least `UNTOLD` usual effects, the coefficient is not given.
 
 *Bins.* Within a bin, values in the sets are unrelated to other columns. Predictors enter by their
 means in a bin (`design.bin_means`), which does not change a slope (Berkson 1950). The sets lose the
@@ -26,7 +27,7 @@ import numpy as np
 
 from dp_core.analysis.regression.design import Design, Floats
 from dp_core.analysis.regression.fitting import Fit
-from dp_core.analysis.regression.frames import Codes, Frame
+from dp_core.analysis.regression.frames import Frame
 from dp_core.analysis.regression.interval_warnings import (
     coefficients_of_groups,
     listed,
@@ -43,6 +44,7 @@ from dp_core.inference.measured_relations import list_groups
 
 UNTOLD = 0.5
 """Standard error by noise, or by bins, in usual effects, from which a coefficient is not given."""
+_LEAST_KEPT = 0.05
 _UNSURE = 0.3
 """Relative error of the correction for bins."""
 
@@ -91,35 +93,47 @@ def corrected(
     missing = [*_undetermined(design), *_not_measured(bundle, formula, noise)]
     if combined is None:
         return None, tuple(missing)
-    size = len(noise.columns)
-    added = np.zeros((size, size))
+    back = noise.back
+    added = np.zeros_like(back)
     if bundle.rule == "posterior":
-        sampling = combined.within * (1 + 1 / combined.sets)
+        sampling, rubin = combined.within * (1 + 1 / combined.sets), combined.variance
         known, relative = noise.covariance(np.diag(sampling))
-        missing += _hidden(noise, relative, missing)
+        known = back @ known @ back.T
+        errors = np.sqrt(np.maximum(np.diag(known), 0.0)) / noise.effects
+        missing += _hidden(noise, np.maximum(relative, errors), missing)
         if noise.is_known:
+            if not noise.is_complete:
+                # What was not measured may differ more between the sets.
+                ratio = np.diag(rubin) / np.maximum(np.diag(sampling + known), 1e-300)
+                wider = np.sqrt(np.maximum(ratio, 1.0))
+                known = (sampling + known) * np.outer(wider, wider) - sampling
             degrees = combined.design_df or combined.complete_df or np.inf
             added, combined = (
                 known,
                 replace(
                     combined,
                     variance=sampling,
-                    degrees_of_freedom=np.full(size, degrees),
+                    degrees_of_freedom=np.full(len(back), degrees),
                     by_differences=False,
                 ),
             )
     bins = _Bins(noise)
-    shift, doubt = bins.of_outcome(combined.estimate)
-    against = bins.against_the_mean()
-    doubt = against @ (doubt + bins.of_predictors() + np.diag((_UNSURE * shift) ** 2)) @ against.T
-    variance = combined.variance + added + doubt
+    kept = bins.kept()
+    # Slopes are divided by what bins keep of them, and so are their errors.
+    scale = back @ np.diag(1 / kept) @ np.linalg.inv(back)
+    estimate = bins.without_effects() + scale @ (combined.estimate - bins.without_effects())
+    shift = (estimate - combined.estimate) * (kept < 1)
+    doubt = back @ (bins.of_outcome() + bins.of_predictors()) @ back.T
+    doubt = doubt + back @ np.diag((_UNSURE * shift) ** 2) @ back.T
+    added = scale @ (combined.variance + added) @ scale.T - combined.variance + doubt
+    variance = combined.variance + added
     # What is added is known, so only the rest has few degrees of freedom.
     ratio = np.diag(variance) / np.maximum(np.diag(combined.variance), 1e-300)
     found = replace(
         combined,
-        estimate=combined.estimate - against @ shift,
+        estimate=estimate - bins.mean_error(),
         variance=variance,
-        added=added + doubt,
+        added=added,
         degrees_of_freedom=combined.degrees_of_freedom * ratio**2,
     )
     missing += _hidden(noise, np.sqrt(np.diag(doubt)) / noise.effects, missing, by_bins=True)
@@ -204,37 +218,60 @@ class _Bins:
     def __init__(self, noise: TableNoise) -> None:
         self.noise, self.family = noise, noise.design.outcome.family
 
-    def of_outcome(self, estimate: Floats) -> tuple[Floats, Floats]:
-        """Return the expected errors by the outcome's bins, and their uncertainty.
+    def kept(self) -> Floats:
+        """Return the part that the outcome's bins keep of each coefficient; 1 of an intercept.
 
-        The intercept has the error of the outcome's mean; that of the slopes comes with them. The
-        uncertainty is that of the density within the bins, a covariance.
+        A change of a number y changes the mean of a function f of it in proportion to Cov(f, y), of
+        which the sets have the part between bins.
         """
-        noise, size = self.noise, len(self.noise.columns)
-        nothing = np.zeros(size), np.zeros((size, size))
-        names = noise.formula.outcome_columns
-        if len(names) != 1 or names[0] not in noise.values:
-            return nothing
-        known = self._known(names[0])
-        plain = self.family == "linear" and noise.formula.outcome == names[0]
-        # Within bins that were chosen privately, values follow the noisy counts.
-        kept = 1.0
-        if plain:
-            kept = 1.0 if known is None else known.outcome
-        elif noise.schema.column(names[0]).choice is None:
-            kept = _kept(noise.codes[names[0]], noise.outcomes)
+        noise, part = self.noise, 1.0
+        name, known = self._outcome()
+        chosen = bool(name) and noise.schema.column(name).choice is not None
+        if name and self._is_plain(name) and not chosen:
+            part = 1.0 if known is None else known.outcome
+        elif name and not chosen:
+            cells, own = noise.codes[name], noise.values[name]
+            records = np.maximum(np.bincount(cells), 1)
+            within = total = 0.0
+            for values in noise.outcomes.T:
+                off = own - (np.bincount(cells, own) / records)[cells]
+                within += abs(float(off @ values))
+                total += abs(float((own - own.mean()) @ values))
+            part = 1 - within / max(total, 1e-300)
         slopes = np.array([bool(each) for each in noise.columns.values()])
-        shift = (estimate - self._without_effects()) * (1 - 1 / max(kept, 0.05)) * slopes
+        return np.where(slopes, max(part, _LEAST_KEPT), 1.0)
+
+    def mean_error(self) -> Floats:
+        """Return the expected errors of the coefficients by that of the outcome's mean."""
+        name, known = self._outcome()
+        if known is None or not self._is_plain(name):
+            return np.zeros(len(self.noise.columns))
+        return self._of_constant() @ np.ones(1) * known.mean
+
+    def of_outcome(self) -> Floats:
+        """Return the uncertainty by the density within the outcome's bins, a covariance."""
+        noise, (name, known) = self.noise, self._outcome()
         if known is None:
-            return shift, nothing[1]
-        if plain:
-            shift = shift + noise.bread @ noise.weighted.sum(axis=0) / noise.sets * known.mean
-        x = self._sums(names[0], noise.weighted, len(known.doubt))
-        parts = [
-            x * (known.doubt if plain else self._doubt(names[0], known, values))
-            for values in noise.outcomes.T
-        ]
-        return shift, self._covariance(parts)
+            return np.zeros_like(noise.back)
+        plain = self._is_plain(name)
+        x = self._sums(name, noise.weighted, len(known.doubt))
+        return self._covariance(
+            [
+                x * (known.doubt if plain else self._doubt(name, known, values))
+                for values in noise.outcomes.T
+            ]
+        )
+
+    def _outcome(self) -> tuple[str, BinBias | None]:
+        """Return the number that the outcome is or follows from, and what its bins do."""
+        names = self.noise.formula.outcome_columns
+        if len(names) != 1 or names[0] not in self.noise.values:
+            return "", None
+        return names[0], self._known(names[0])
+
+    def _is_plain(self, name: str) -> bool:
+        """Return whether the outcome is the number itself."""
+        return self.family == "linear" and self.noise.formula.outcome == name
 
     def of_predictors(self) -> Floats:
         """Return the uncertainty by the means of predictors in their bins, a covariance."""
@@ -307,35 +344,19 @@ class _Bins:
         changes = self.noise.bread @ np.concatenate(parts)
         return np.asarray(changes @ changes.T)
 
-    def _without_effects(self) -> Floats:
+    def without_effects(self) -> Floats:
         """Return the coefficients if all records had the mean outcome: with an intercept, that."""
         noise = self.noise
-        mean, family = noise.outcomes.mean(axis=0), self.family
-        if family == "poisson":
+        mean = noise.outcomes.mean(axis=0)
+        if self.family == "poisson":
             mean = np.log(np.maximum(mean, 1e-12))
-        elif family != "linear":
+        elif self.family != "linear":
             mean = np.log(np.maximum(mean, 1e-12) / max(1 - float(mean.sum()), 1e-12))
-        one = np.linalg.lstsq(noise.x.T @ noise.x, noise.x.sum(axis=0), rcond=None)[0]
-        return np.kron(mean, one)
+        return np.asarray(self._of_constant() @ mean)
 
-    def against_the_mean(self) -> Floats:
-        """Return the matrix that also changes the intercept so that the mean stays."""
-        size, width = len(self.noise.columns), len(self.noise.design.names)
-        found = np.eye(size)
-        if "Intercept" in self.noise.design.names:
-            at, means = self.noise.design.names.index("Intercept"), self.noise.weighted.mean(axis=0)
-            means[at] = -1.0
-            for first in range(0, size, width):
-                found[first + at, first : first + width] = -means
-        return found
-
-
-def _kept(codes: Codes, values: Floats) -> float:
-    """Return the part of the variance of values, shape (rows, k), that lies between codes."""
-    records = np.maximum(np.bincount(codes), 1)
-    within = total = 0.0
-    for own in values.T:
-        mean = np.bincount(codes, own) / records
-        within += float(((own - mean[codes]) ** 2).sum())
-        total += float(((own - own.mean()) ** 2).sum())
-    return 1 - within / max(total, 1e-300)
+    def _of_constant(self) -> Floats:
+        """Return the coefficients of a linear predictor that is 1, by level, shape (p, levels)."""
+        x = self.noise.x
+        one = np.linalg.lstsq(x.T @ x, x.sum(axis=0), rcond=None)[0]
+        levels = self.noise.outcomes.shape[1]
+        return np.asarray(self.noise.back @ np.kron(np.eye(levels), one[:, None]))

@@ -24,11 +24,12 @@ is added as one more error.
 *The prior.* If the noise of a coefficient has a standard error of t usual effects, a prior with a
 standard deviation of one usual effect shrinks the coefficient by the fraction t^2 / (1 + t^2). That
 fraction of a usual effect is added as an error; all of it if no table or sum contains the term with
-the outcome. The association of two terms in the sets counts as an error up to the size that noise
-alone would produce; all of it if no table contains them.
+the outcome. Levels have such an error in each cell, whatever their coding. The association of two
+terms in the sets counts as an error up to the size that noise alone would produce; all of it if no
+table contains them.
 
 *Sums.* A noisy sum of a pair (a trend, or moments of a declared regression) adds its precision to
-that of the table.
+that of the table, but not to the error of cells with few records.
 
 *Contradictions.* If the scores of the sets differ from those of the noisy tables by more than two
 standard errors, the standard error of the coefficient is raised to the excess.
@@ -55,6 +56,8 @@ from dp_core.methods.trends import NoisyTrend, trends_of
 
 _CHANCE = 2.0
 """Standard deviations of the noise by which sets may differ from a noisy table."""
+_MOST_EFFECT = 4.0
+"""Largest usual effect on a logarithm: odds or counts that are 55 times as large."""
 _MOST_CELLS = 1 << 20
 
 
@@ -78,6 +81,19 @@ class _Cells:
         return np.asarray(sums / np.maximum(self.records * self.sets, 1.0))
 
 
+def _centred(design: Design, x: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return x less its means, and the matrix that turns coefficients on it into those on x."""
+    size = len(design.names) * max(len(design.outcome.levels) - 1, 1)
+    back = np.eye(size)
+    if "Intercept" not in design.names:
+        return x, back
+    at, means = design.names.index("Intercept"), weights @ x / weights.sum()
+    means[at] = 0.0
+    for first in range(0, size, len(means)):
+        back[first + at, first : first + len(means)] -= means
+    return x - means, back
+
+
 class TableNoise:
     """The noise in the coefficients of a regression on the sets of a release.
 
@@ -87,11 +103,13 @@ class TableNoise:
         schema: Schema of the release.
         columns: Columns of each coefficient's term, by its name.
         sets: Number of sets.
-        bread: Inverse of the information, mean of the sets, shape (p, p).
-        x: Design of all sets, shape (rows, k).
+        x: Design of all sets, shape (rows, k); with an intercept, less its means, so that the
+            intercept is the outcome at mean predictors.
+        back: Matrix that turns such coefficients into those of the design, shape (p, p).
+        bread: Inverse of the information of x, mean of the sets, shape (p, p).
         weighted: The same, times the survey weights, whose mean is 1.
         outcomes: Outcome of each linear predictor, shape (rows, levels - 1) or (rows, 1).
-        coefficients: Mean coefficients of the sets, shape (p,).
+        coefficients: Mean coefficients of the sets, of x, shape (p,).
         fitted: Fitted means, shape as `outcomes`.
         effects: Usual effect of each coefficient, shape (p,).
         codes: Codes of each column of the formula that was measured, shape (rows,).
@@ -113,21 +131,23 @@ class TableNoise:
         self.schema = bundle.claims.schema
         # Sets of mode `split` have a measurement each; their mean has the mean of the noise.
         self.pooled = pool(self.schema.domain, bundle.measured)
-        self.correlations = _correlation_noise(bundle, self.pooled)
-        self.bread = np.mean([fit.bread for fit in fits], axis=0)
         self.sets = len(design.y)
         # Rows of a set, those with a missing value included, as tables count them.
         self._size = sum(frame.rows + frame.dropped for frame in frames) / self.sets
-        self.x = self.weighted = np.concatenate(design.x)
-        if design.weights:
-            weights = np.concatenate(design.weights)
-            self.weighted = self.x * (weights / weights.mean())[:, None]
+        x = np.concatenate(design.x)
+        weights = np.concatenate(design.weights) if design.weights else np.ones(len(x))
+        weights = weights / weights.mean()
+        self.x, self.back = _centred(design, x, weights)
+        self.weighted = self.x * weights[:, None]
         self.outcomes = outcomes_of(design, np.concatenate(design.y))
-        self.coefficients = np.mean([fit.coefficients for fit in fits], axis=0)
+        ahead = np.linalg.inv(self.back)
+        self.coefficients = ahead @ np.mean([fit.coefficients for fit in fits], axis=0)
+        self.bread = ahead @ np.mean([fit.bread for fit in fits], axis=0) @ ahead.T
         self.fitted = fitted_means(design, self.x, self.coefficients)
-        self.effects = np.maximum(usual_effects(design), 1e-300)
+        self.effects = np.maximum(usual_effects(design, [*self._groups().values()]), 1e-300)
         self.codes, self.values = measured_codes(formula.columns, frames, self.schema)
         self._known_cells: dict[tuple[str, ...], _Cells | None] = {}
+        self.correlations = self._correlation_noise(bundle)
 
     @property
     def is_known(self) -> bool:
@@ -139,6 +159,14 @@ class TableNoise:
         outcome = self.formula.outcome_columns
         cells = [self._cells((*columns, *outcome)) for columns in self._groups()]
         return len(outcome) == 1 and self._cells(outcome) is not None and None not in cells
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a table or sum has every pair of terms, and every term with the outcome."""
+        groups, outcome = list(self._groups()), self.formula.outcome_columns
+        pairs = [(*one, *two) for one, two in combinations(groups, 2) if not {*one} & {*two}]
+        pairs += [(*columns, *outcome) for columns in groups]
+        return all(self._table(each) is not None or self._told(each) for each in pairs)
 
     def covariance(self, variances: Floats) -> tuple[Floats, Floats]:
         """Return the covariance that noise gives the coefficients, and its errors in usual effects.
@@ -152,14 +180,13 @@ class TableNoise:
         """
         size, effects = len(self.columns), self.effects
         noise, full, apart = self._of_outcome()
-        relative, information = np.zeros(size), np.diag(np.linalg.inv(self.bread))
+        relative, information = np.zeros(size), np.linalg.inv(self.bread)
         groups = self._groups()
         for columns, own in groups.items():
             places = self._places(own)
             square = np.ix_(places, places)
             noise += self._of_columns(columns, own)
             found = self._with_outcome(columns, own)
-            taken = np.ones(len(places))
             if found is not None:
                 noise[square] += found.noise
                 full[square] += found.whole
@@ -167,8 +194,16 @@ class TableNoise:
                 bread = self.bread[square]
                 errors = np.sqrt(np.maximum(np.diag(bread @ found.whole @ bread), 0.0))
                 relative[places] = errors / effects[places]
-                taken = relative[places] ** 2 / (1 + relative[places] ** 2)
-            noise[square] += np.diag((taken * effects[places] * information[places]) ** 2)
+            told = relative[places] if found is not None else np.inf
+            # Of each column given the others of the term, which may nearly determine it.
+            alone = 1 / np.diag(np.linalg.inv(information[square]))
+            by_prior = np.diag((_taken(told) * effects[places] * alone) ** 2)
+            cells = None if {*columns} & {*self.values} else self._cells(columns)
+            if cells is not None:
+                # The prior takes a part of each cell's mean, whatever the coding of the levels.
+                sums = np.inf if found is None else found.sums
+                by_prior = self._taken_from(cells, own, sums)
+            noise[square] += by_prior
         for one, two in combinations(groups, 2):
             places = np.concatenate([self._places(groups[one]), self._places(groups[two])])
             noise[np.ix_(places, places)] += self._between(one, groups[one], two, groups[two])
@@ -179,6 +214,30 @@ class TableNoise:
         wider = np.maximum(1.0, np.sqrt(beyond) / np.maximum(errors, 1e-300))
         wider[errors == 0] = 1.0
         return whole * np.outer(wider, wider), np.maximum(relative, errors / effects)
+
+    def _taken_from(self, cells: _Cells, own: Codes, sums: Floats | float) -> Floats:
+        """Return the covariance of a term's scores by what the prior takes from its cells.
+
+        Args:
+            cells: The cells of levels.
+            own: Columns of x.
+            sums: Standard error of the outcome's sum in a cell, shape (levels - 1 or 1,).
+        """
+        effects = self.effects.reshape(-1, len(self.design.names)).min(axis=1)
+        if self.design.outcome.family != "linear":
+            # One of the logarithm changes the mean of an event, or a count, by so much.
+            mean = self.outcomes.mean(axis=0)
+            poisson = self.design.outcome.family == "poisson"
+            effects = effects * (mean if poisson else mean * (1 - mean))
+        most = np.outer(effects, cells.records)
+        errors = np.reshape(sums, (-1, 1)) / np.maximum(most, 1e-300)
+        away = self._away(cells, own)
+        blocks = [(away * each**2) @ away.T for each in most * _taken(errors)]
+        found = np.zeros((len(blocks) * len(own),) * 2)
+        for place, block in enumerate(blocks):
+            part = slice(place * len(own), (place + 1) * len(own))
+            found[part, part] = block
+        return found
 
     def change_of_means(self, scores: Floats) -> Floats:
         """Return the change of the fitted means by one of the linear predictors.
@@ -193,6 +252,32 @@ class TableNoise:
             case "logistic" | "multinomial":
                 mean = (self.fitted * scores).sum(axis=1, keepdims=True)
                 return np.asarray(self.fitted * (scores - mean))
+
+    def _correlation_noise(self, bundle: Bundle) -> dict[frozenset[str], float]:
+        """Return the standard error of the correlation of each pair that noisy sums tell.
+
+        These are trends of pairs of numbers or two levels, and second moments of declared
+        regressions. Posterior sets are drawn given both. If they differ from a trend by more than
+        chance, that is the error.
+        """
+        found, records = dict[frozenset[str], float](), max(bundle.records, 1.0)
+        for trend in trends_of(self.schema.domain, bundle.measured):
+            columns = [self.schema.column(name) for name in trend.pair]
+            if any(len(column.levels) not in (0, 2) for column in columns):
+                continue
+            error, cells = math.sqrt(trend.variance), self._cells(trend.pair)
+            if cells is not None:
+                own = float(trend.weights.ravel() @ cells.records) / cells.records.sum()
+                apart = abs(trend.value / records - own) * records
+                error = apart if apart > _CHANCE * error else error
+            found[frozenset(trend.pair)] = error / (records * _spread(trend, self.pooled))
+        for item in bundle.measured:
+            if isinstance(item, Totals) and isinstance(item.of, SecondMoments):
+                # Of features with unit second moments; one off the diagonal has half the variance.
+                own = math.sqrt(item.variance / 2) / (UNIT**2 * records)
+                names = [each.name for each in item.of.features.all]
+                found |= {frozenset(pair): own for pair in combinations(names, 2)}
+        return found
 
     def _groups(self) -> dict[tuple[str, ...], Codes]:
         """Return the columns of the design by the columns of the file that they come from."""
@@ -256,7 +341,7 @@ class TableNoise:
         changes = np.kron(values, self.weighted.mean(axis=0)[:, None])
         if "Intercept" in self.design.names:
             at = self.design.names.index("Intercept")
-            apart[at :: len(self.design.names)] = values @ (table[0] - cells.records)
+            apart[at :: len(self.design.names)] = values @ _rest(table[0], cells.records)
         full = table[1] * changes @ changes.T
         return _single_noise(changes, cells.records, table[1]), full, apart
 
@@ -286,21 +371,25 @@ class TableNoise:
         cells, codes = self._cells(columns), self._cells(outcome)
         both = self._cells((*columns, *outcome))
         if cells is None or codes is None or both is None or len(outcome) != 1:
-            return _ScoreNoise(np.zeros((count, count)), np.zeros((count, count)), np.zeros(count))
+            none = np.zeros((count, count))
+            return _ScoreNoise(none, none, np.zeros(count), np.zeros(self.outcomes.shape[1]))
         values, away, found = self._values(codes), self._away(cells, own), None
+        few = np.zeros((count, count))
         table = self._table((*columns, *outcome))
         if table is not None:
             variance = table[1]
             records = both.records.reshape(len(cells.records), -1)
             noisy = values[:, None] * _part(records, variance)
             off = (values @ _few(records, variance).T @ away.T).ravel()
+            few = np.outer(off, off)
             # A code with few records cannot have the noise that its cells have in the table.
             most = values * _part(codes.records, variance)
-            rest = (table[0] - both.records).reshape(records.shape)
+            rest = _rest(table[0].reshape(records.shape), records)
             found = _ScoreNoise(
-                variance * _summed(away, noisy, away, noisy) + np.outer(off, off),
+                variance * _summed(away, noisy, away, noisy) + few,
                 np.asarray(variance * np.kron(most @ most.T, away @ away.T), dtype=np.float64),
                 (most @ rest.T @ (away + self._means(cells, own)[:, None]).T).ravel(),
+                np.sqrt(variance * (most**2).sum(axis=1)),
             )
         told = self._told((*columns, *outcome))
         if told is None:
@@ -308,12 +397,16 @@ class TableNoise:
         spread = np.outer(self.outcomes.std(axis=0), self.weighted[:, own].std(axis=0)).ravel()
         sums = np.asarray(np.diag(np.square(told * len(self.x) / self.sets * spread)))
         if found is None:
-            return _ScoreNoise(sums, sums, np.zeros(count))
+            total = np.sqrt(np.trace(sums)) * np.ones(self.outcomes.shape[1])
+            return _ScoreNoise(sums, sums, np.zeros(count), total)
         kept, whole = (
             float(np.trace(sums)) / max(float(np.trace(sums) + np.trace(each)), 1e-300)
-            for each in (found.noise, found.whole)
+            for each in (found.noise - few, found.whole)
         )
-        return _ScoreNoise(found.noise * kept, found.whole * whole, found.apart * whole)
+        noise = (found.noise - few) * kept + few
+        return _ScoreNoise(
+            noise, found.whole * whole, found.apart * whole, found.sums * math.sqrt(whole)
+        )
 
     def _between(self, one: Sequence[str], own: Codes, two: Sequence[str], others: Codes) -> Floats:
         """Return the noise of the scores of two terms by the table of their columns."""
@@ -356,10 +449,10 @@ class TableNoise:
         expected = (shape[0] - 1) * (shape[1] - 1) * variance
         within = min(1.0, expected / max(float((relation**2).sum()), 1e-300))
         off = changes(relation * within + _few(records, variance))
-        found = variance * found + np.outer(off, off)
+        found = variance * found
         if sums is not None:
             found *= (sums @ sums) / max(float(sums @ sums + np.trace(found)), 1e-300)
-        return found
+        return found + np.outer(off, off)
 
     def _told(self, columns: Sequence[str]) -> float | None:
         """Return the standard error of the correlation of two columns; None if no sum tells it."""
@@ -399,11 +492,18 @@ class _ScoreNoise:
         noise: Covariance in the sets, shape (q, q).
         whole: Covariance with the noise of cells with few records in full, shape (q, q).
         apart: By how much the scores of the noisy table are larger than those of the sets.
+        sums: Standard error of the outcome's sum in a cell of the term, shape (levels - 1 or 1,).
     """
 
     noise: Floats
     whole: Floats
     apart: Floats
+    sums: Floats
+
+
+def _taken(errors: Floats | float) -> Floats:
+    """Return the part of an effect that the prior takes, by the standard error in usual effects."""
+    return np.asarray(1 - 1 / (1 + np.square(np.minimum(errors, 1e9))))
 
 
 def _part(records: Floats, variance: float) -> Floats:
@@ -411,9 +511,22 @@ def _part(records: Floats, variance: float) -> Floats:
     return np.asarray(np.minimum(1.0, records / math.sqrt(variance)))
 
 
+def _rest(counts: Floats, records: Floats) -> Floats:
+    """Return by how much noisy counts are larger than records, in codes that have records.
+
+    A table also counts rows with a missing value in a column of the formula, which the records are
+    without. So counts are scaled to the records.
+    """
+    used = records > 0
+    if counts.ndim == 2:
+        used = np.outer(used.any(axis=1), used.any(axis=0))
+    total = float(counts[used].sum())
+    return np.asarray(counts * used * records.sum() / (total if total > 0 else 1.0) - records)
+
+
 def _few(records: Floats, variance: float) -> Floats:
     """Return the records of the cells that have fewer than the standard error of the noise."""
-    return np.asarray(records * variance / (variance + records**2))
+    return np.asarray(records * (records < math.sqrt(variance)))
 
 
 def _single_noise(changes: Floats, records: Floats, variance: float) -> Floats:
@@ -442,18 +555,32 @@ def _summed(x: Floats, changes: Floats, other: Floats, others: Floats) -> Floats
     return np.block([[(x * each) @ other.T for each in row] for row in weights])
 
 
-def usual_effects(design: Design) -> Floats:
+def usual_effects(design: Design, groups: Sequence[Codes]) -> Floats:
     """Return the usual effect of each coefficient, in its unit, shape (p,).
 
     It is a standard deviation of the outcome, between two levels or for a standard deviation of a
     number; for other than linear regressions on the scale of the link, where that of an event of
-    probability p is divided by p (1 - p). It is the standard deviation of the prior, and the error
-    of what was not measured; half of it (`set_errors.UNTOLD`) is the most at which a coefficient is
-    given. A column of -1, 0 and 1 counts as levels.
+    probability p is divided by p (1 - p), and at most `_MOST_EFFECT`. It is the standard deviation
+    of the prior, and the error of what was not measured; half of it (`set_errors.UNTOLD`) is the
+    most at which a coefficient is given. A column of -1, 0 and 1 counts as levels. Of a number and
+    its square, each standard deviation is that given the other.
+
+    Args:
+        design: The design.
+        groups: Places of the columns of x that are functions of the same columns of the file.
     """
     every = np.concatenate(design.x)
-    levels = np.isin(every, (-1.0, 0.0, 1.0)).all(axis=0)
-    units = np.where(levels, 1.0, 1 / np.maximum(every.std(axis=0), 1e-300))
+    means, spreads = every.mean(axis=0), every.std(axis=0)
+    levels = np.isin(every, (-1.0, 0.0, 1.0)).all(axis=0) | (spreads <= 1e-12 * np.abs(means))
+    units = np.where(levels, 1.0, 1 / np.maximum(spreads, 1e-300))
+    for own in groups:
+        if own.size > 1 and not levels[own].any():
+            scaled = (every[:, own] - means[own]) / spreads[own]
+            inverse = np.linalg.pinv(scaled.T @ scaled / len(scaled))
+            units[own] *= np.sqrt(np.maximum(np.diag(inverse), 1.0))
+    if "Intercept" in design.names:
+        # The mean outcome where all numbers are 0.
+        units[design.names.index("Intercept")] = math.hypot(1.0, *(means * units)[~levels])
     sizes = []
     for own in outcomes_of(design, np.concatenate(design.y)).T:
         mean, deviation = float(own.mean()), max(float(own.std()), 1e-12)
@@ -461,9 +588,9 @@ def usual_effects(design: Design) -> Floats:
             case "linear":
                 sizes.append(deviation)
             case "poisson":
-                sizes.append(deviation / max(mean, 1e-12))
+                sizes.append(min(deviation / max(mean, 1e-12), _MOST_EFFECT))
             case "logistic" | "multinomial":
-                sizes.append(1 / deviation)
+                sizes.append(min(1 / deviation, _MOST_EFFECT))
     return np.kron(np.array(sizes), units)
 
 
@@ -471,28 +598,6 @@ def outcomes_of(design: Design, y: Floats) -> Floats:
     """Return the outcome of each linear predictor, shape (rows, levels - 1) or (rows, 1)."""
     levels = len(design.outcome.levels)
     return y[:, None] if not levels else (y[:, None] == np.arange(1, levels)).astype(float)
-
-
-def _correlation_noise(bundle: Bundle, pooled: Pooled) -> dict[frozenset[str], float]:
-    """Return the standard error of the correlation of each pair that noisy sums tell.
-
-    These are trends of pairs of numbers or two levels, and second moments of declared regressions.
-    Posterior sets are drawn given both.
-    """
-    schema, found = bundle.claims.schema, dict[frozenset[str], float]()
-    records = max(bundle.records, 1.0)
-    for trend in trends_of(schema.domain, bundle.measured):
-        columns = [schema.column(name) for name in trend.pair]
-        if all(not column.levels or len(column.levels) == 2 for column in columns):
-            spread = _spread(trend, pooled)
-            found[frozenset(trend.pair)] = math.sqrt(trend.variance) / (records * spread)
-    for item in bundle.measured:
-        if isinstance(item, Totals) and isinstance(item.of, SecondMoments):
-            # Of features with unit second moments; an entry off the diagonal has half the variance.
-            own = math.sqrt(item.variance / 2) / (UNIT**2 * records)
-            names = [each.name for each in item.of.features.all]
-            found |= {frozenset(pair): own for pair in combinations(names, 2)}
-    return found
 
 
 def _spread(trend: NoisyTrend, pooled: Pooled) -> float:

@@ -184,18 +184,20 @@ def bin_bias(column: Column, counts: NDArray[np.float64], standard_error: float)
     """Return the bias that the bins of a numeric column cause.
 
     Args:
-        column: Column with public bins. None is returned for a column with levels, and for bins
-            that were chosen privately, within which the values of sets follow the noisy counts.
+        column: Column; None is returned for one with levels. Within bins that were chosen
+            privately, the values of sets follow the noisy counts, and no other density is fitted.
         counts: Noisy counts of its codes, records; a last one for missing is ignored.
         standard_error: Standard error of a count due to noise, records.
     """
-    if column.levels or column.choice is not None or not 1 <= column.bins <= MOST_BINS:
+    if column.levels or not 1 <= column.bins <= MOST_BINS:
         return None
     kept = np.maximum(counts[: column.bins], 0.0)
     if kept.sum() <= 0:
         return None
     share = kept / kept.sum()
-    fitted = dataclasses.replace(column, pieces=fit_pieces(column, counts, standard_error**2))
+    public, fitted = column.choice is None, column
+    if public:
+        fitted = dataclasses.replace(column, pieces=fit_pieces(column, counts, standard_error**2))
     of_set, true = BinValues.of(column), BinValues.of(fitted)
     mean, spread = true.mean() / true.steps, true.variance() / true.steps**2
     middle, even = of_set.mean() / of_set.steps, of_set.variance() / of_set.steps**2
@@ -214,7 +216,11 @@ def bin_bias(column: Column, counts: NDArray[np.float64], standard_error: float)
     rare = 1 / np.maximum(2 * around, 1e-300)
     ends = np.where(around < 1, 1 - around / 2, rare)
     inner = np.maximum(1 - around, 0.0)
-    by_steps = np.abs(means_by_steps(column, counts, standard_error**2) - middle).max(axis=0)
+    by_steps = np.zeros(column.bins)
+    if not public:
+        ends = np.ones(column.bins)
+    else:
+        by_steps = np.abs(means_by_steps(column, counts, standard_error**2) - middle).max(axis=0)
     return BinBias(
         centre_of_set - centre,
         np.hypot(by_steps, np.sqrt(even) * np.where(is_end, ends, inner) * (density > 0)),
@@ -237,7 +243,7 @@ def wide_bins(released: Sequence[Released], schema: Schema) -> tuple[str, ...]:
     pooled = pool(schema.domain, released)
     for column in schema.columns:
         counts, variance = pooled.counts((column.name,)), pooled.variance((column.name,))
-        if counts is None or variance is None:
+        if counts is None or variance is None or column.choice is not None:
             continue
         bias = bin_bias(column, counts, math.sqrt(variance))
         change = 0.0 if bias is None else min(bias.predictor, bias.outcome) - 1

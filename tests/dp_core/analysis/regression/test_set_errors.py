@@ -19,7 +19,7 @@ from dp_core.bundle.reading import Bundle
 from dp_core.client.released import Totals
 from dp_core.inference.formulas.formula import read_formula
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.methods.trends import UNITS, Trend, scale_of
+from dp_core.methods.trends import UNITS, Trend, scale_of, trends_of
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.rules.possible_codes import decode
 from tests.measured import NONE, noisy_table
@@ -239,9 +239,13 @@ def test_a_trend_tells_a_pair_of_numbers():
         scale_of(name, own, 1.0, len(own)) for name, own in zip(domain.columns, counts, strict=True)
     ]
     trend = Trend(*scales, Fraction(1))
-    values = np.array([0.0])
 
-    def with_noise(scale):
+    def with_noise(scale, values=None):
+        if values is None:
+            (found,) = trends_of(SCHEMA.domain, [with_noise(scale, np.array([0.0]))])
+            sets = people()
+            codes = [np.concatenate([each.column(name) for each in sets]) for name in found.pair]
+            values = np.array([-found.weights[tuple(codes)].sum() / len(sets) * UNITS])
         return Totals(
             of=trend.question(),
             values=values,
@@ -259,6 +263,9 @@ def test_a_trend_tells_a_pair_of_numbers():
     both = judged("pay ~ age", (("pay", "age"),), scale=5.0, more=[with_noise(20.0)])
     table = judged("pay ~ age", (("pay", "age"),), scale=5.0)
     assert both.after.variance[1, 1] < table.after.variance[1, 1]
+    # Sets that contradict it are wrong by as much.
+    none = judged("pay ~ age", (("pay", "sex"),), more=[with_noise(20.0, np.array([0.0]))])
+    assert set(none.gone) >= {"age"}
     # It tells nothing of single levels.
     levels_ = judged("pay ~ job", (("pay", "sex"),), more=[with_noise(20.0)])
     assert set(levels_.gone) == {"Intercept", "job[T.b]", "job[T.c]"}
@@ -316,6 +323,38 @@ def test_an_outcome_loses_what_lies_within_its_bins_and_the_mean_stays():
     means = np.mean([x.mean(axis=0) for x in found.design.x], axis=0)
     moved = found.after.estimate - found.before.estimate
     assert moved[0] == pytest.approx(-means[1] * moved[1], abs=0.05)
+
+
+def test_a_slope_does_not_depend_on_where_its_number_is_zero():
+    """Years: far from 0 beside their spread."""
+    centre = judged("pay ~ I(age - 50) + sex", ALL, scale=3.0)
+    far = judged("pay ~ I(age + 5000) + sex", ALL, scale=3.0)
+    assert far.gone == {}
+    slopes = far.after.variance[1:, 1:]
+    np.testing.assert_allclose(slopes, centre.after.variance[1:, 1:], 1e-5)
+    np.testing.assert_allclose(far.after.estimate[1:], centre.after.estimate[1:], 1e-6)
+    np.testing.assert_allclose(
+        far.after.estimate[0], centre.after.estimate[0] - 5050 * far.after.estimate[2], 1e-6
+    )
+
+
+def test_a_square_of_a_number_far_from_0_is_given():
+    found = judged("pay ~ I(age + 5000) + I((age + 5000) ** 2)", ALL, scale=3.0)
+    assert found.gone == {}
+
+
+def test_the_width_of_a_contrast_depends_little_on_the_reference_level():
+    found = judged("pay ~ job", (("pay", "job"),), scale=3.0)
+    other = judged("pay ~ C(job, Treatment('c'))", (("pay", "job"),), scale=3.0)
+    assert other.after.variance[1, 1] == pytest.approx(found.after.variance[2, 2], rel=0.1)
+
+
+def test_an_event_within_a_bin_has_the_slope_of_its_threshold():
+    """Half of the records of a bin are above 45, wherever in the bin the values are."""
+    inside, edge = (judged(f"pay > {at} ~ age", ALL) for at in (45, 50))
+    assert "age" not in {*inside.gone, *edge.gone}
+    ratio = inside.after.estimate[1] / edge.after.estimate[1]
+    assert ratio == pytest.approx(1, abs=0.15)
 
 
 def test_missing_values_and_other_sizes_are_no_difference_from_the_tables():
