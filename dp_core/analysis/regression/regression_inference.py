@@ -404,11 +404,12 @@ def _notes(
     outcome = {*source_columns(bundle, formula.outcome_columns)}
     apart = [group for group in lost_relations(bundle, formula) if not outcome & {*group}]
     if fits and apart:
-        follow = "a prior" if bundle.rule == "posterior" else "the model's assumption"
+        follow = "the model's assumption, so the adjustment of each for the others may be wrong"
+        if bundle.rule == "posterior":
+            follow = "a prior, and the intervals count it as an error"
         yield (
             f"No measured table holds {list_groups(apart)}. The sets take the relation between"
-            f" these predictors from {follow}, so the adjustment of each coefficient for the others"
-            " may be wrong."
+            f" these predictors from {follow}."
         )
     if any(frame.dropped for frame in frames):
         dropped = ", ".join(f"{frame.dropped:,}" for frame in frames)
