@@ -105,9 +105,9 @@ class Combined:
         imputations, r = (1 + 1/m) tr(B W^-1)/k; Reiter (2005, J. Statist. Plann. Inference 131) for
         partially synthetic sets, r = tr(B W^-1)/(m k). `added` is in r as B is. `complete_df`
         limits the denominator's degrees of freedom (`degrees_joint`). T is used as it is if it does
-        not follow from differences between the sets. With a `design_df` the test
-        is the adjusted Wald test (Korn & Graubard 1990, Amer. Statist. 44).
-        For one coefficient the statistic is t squared.
+        not follow from differences between the sets. With a `design_df` the test is the adjusted
+        Wald test (Korn & Graubard 1990, Amer. Statist. 44). For one coefficient the statistic is t
+        squared.
 
         Args:
             which: Positions of the coefficients; all by default.

@@ -15,7 +15,7 @@ from dp_core.bundle.report.example_code import size_factor
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Combined, combine
 from dp_core.inference.combining_rules import NO_SETS, WORDING
-from dp_core.text.pages.number_texts import four_digits
+from dp_core.text.pages.number_texts import four_digits, level_text
 from dp_core.text.pages.page import Column, Fact, Listing, Page
 from dp_core.text.pages.printed import Printed
 
@@ -64,7 +64,7 @@ class CombinedEstimates(Printed):
     def page(self) -> Page:
         """Return the rule, the warnings and the table."""
         words = WORDING[self.combined.rule]
-        headings = ("estimate of", "estimate", "std. error", f"{self.level:.0%} interval")
+        headings = ("estimate of", "estimate", "std. error", f"{level_text(self.level)} interval")
         rows = [
             (
                 name,
@@ -94,8 +94,11 @@ def combined_estimates(
         level: Confidence level of the intervals, between 0 and 1.
 
     Raises:
-        BadInput: if the release has no sets, or the numbers are not those of its sets.
+        BadInput: if the release has no sets, the numbers are not those of its sets, or there is no
+            such level.
     """
+    if not 0 < level < 1:
+        raise BadInput(f"The level must be between 0 and 1, such as 0.95, not {level}.")
     if bundle.rule is None:
         raise BadInput(NO_SETS)
     if not len(estimates) == len(variances) == bundle.claims.sets:
@@ -136,7 +139,7 @@ def estimates_of(fit: object) -> tuple[Any, Any]:
 
     if isinstance(fit, tuple) and len(fit) == 2:
         return fit
-    if isinstance(fit, Mapping) and all(len(each) == 2 for each in fit.values()):
+    if isinstance(fit, Mapping) and all(np.shape(each) == (2,) for each in fit.values()):
         table = pd.DataFrame(dict(fit), index=["estimate", "variance"]).T
         return table["estimate"], table["variance"]
     if hasattr(fit, "params") and hasattr(fit, "cov_params"):

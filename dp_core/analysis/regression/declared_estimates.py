@@ -90,8 +90,8 @@ def combined_by_precision(
 
     The two estimates of a coefficient have the sampling error of the file in common, of variance W,
     and noise of their own. With noise of variances v of the sums and u of the sets, the sums have
-    the weight u / (u + v). Sets can be
-    biased, and sums hardly: if the two estimates differ by d, u is at least d^2 - v.
+    the weight u / (u + v). Sets can be biased, and sums hardly: if the two estimates differ by d, u
+    is at least d^2 - v.
 
     Args:
         names: Names of all coefficients.

@@ -45,6 +45,7 @@ from dp_core.inference.measured_relations import list_groups
 UNTOLD = 0.5
 """Standard error by noise, or by bins, in usual effects, from which a coefficient is not given."""
 _LEAST_KEPT = 0.05
+"""Smallest part of a coefficient that bins are taken to keep: the correction is at most 20."""
 _UNSURE = 0.3
 """Relative error of the correction for bins."""
 
@@ -108,14 +109,12 @@ def corrected(
                 wider = np.sqrt(np.maximum(ratio, 1.0))
                 known = (sampling + known) * np.outer(wider, wider) - sampling
             degrees = combined.design_df or combined.complete_df or np.inf
-            added, combined = (
-                known,
-                replace(
-                    combined,
-                    variance=sampling,
-                    degrees_of_freedom=np.full(len(back), degrees),
-                    by_differences=False,
-                ),
+            added = known
+            combined = replace(
+                combined,
+                variance=sampling,
+                degrees_of_freedom=np.full(len(back), degrees),
+                by_differences=False,
             )
     bins = _Bins(noise)
     kept = bins.kept()

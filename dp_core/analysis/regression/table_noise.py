@@ -59,6 +59,7 @@ _CHANCE = 2.0
 _MOST_EFFECT = 4.0
 """Largest usual effect on a logarithm: odds or counts that are 55 times as large."""
 _MOST_CELLS = 1 << 20
+"""Most cells of a table whose noise is computed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +108,7 @@ class TableNoise:
             intercept is the outcome at mean predictors.
         back: Matrix that turns such coefficients into those of the design, shape (p, p).
         bread: Inverse of the information of x, mean of the sets, shape (p, p).
-        weighted: The same, times the survey weights, whose mean is 1.
+        weighted: x times the survey weights, whose mean is 1.
         outcomes: Outcome of each linear predictor, shape (rows, levels - 1) or (rows, 1).
         coefficients: Mean coefficients of the sets, of x, shape (p,).
         fitted: Fitted means, shape as `outcomes`.
@@ -139,12 +140,12 @@ class TableNoise:
         weights = weights / weights.mean()
         self.x, self.back = _centred(design, x, weights)
         self.weighted = self.x * weights[:, None]
-        self.outcomes = outcomes_of(design, np.concatenate(design.y))
+        self.outcomes = _outcomes_of(design, np.concatenate(design.y))
         ahead = np.linalg.inv(self.back)
         self.coefficients = ahead @ np.mean([fit.coefficients for fit in fits], axis=0)
         self.bread = ahead @ np.mean([fit.bread for fit in fits], axis=0) @ ahead.T
         self.fitted = fitted_means(design, self.x, self.coefficients)
-        self.effects = np.maximum(usual_effects(design, [*self._groups().values()]), 1e-300)
+        self.effects = np.maximum(_usual_effects(design, [*self._groups().values()]), 1e-300)
         self.codes, self.values = measured_codes(formula.columns, frames, self.schema)
         self._known_cells: dict[tuple[str, ...], _Cells | None] = {}
         self.correlations = self._correlation_noise(bundle)
@@ -266,7 +267,8 @@ class TableNoise:
             if any(len(column.levels) not in (0, 2) for column in columns):
                 continue
             error, cells = math.sqrt(trend.variance), self._cells(trend.pair)
-            if cells is not None:
+            # The trend counts a missing value as 0, and complete rows have none.
+            if cells is not None and all(column.missing_code is None for column in columns):
                 own = float(trend.weights.ravel() @ cells.records) / cells.records.sum()
                 apart = abs(trend.value / records - own) * records
                 error = apart if apart > _CHANCE * error else error
@@ -555,7 +557,7 @@ def _summed(x: Floats, changes: Floats, other: Floats, others: Floats) -> Floats
     return np.block([[(x * each) @ other.T for each in row] for row in weights])
 
 
-def usual_effects(design: Design, groups: Sequence[Codes]) -> Floats:
+def _usual_effects(design: Design, groups: Sequence[Codes]) -> Floats:
     """Return the usual effect of each coefficient, in its unit, shape (p,).
 
     It is a standard deviation of the outcome, between two levels or for a standard deviation of a
@@ -582,7 +584,7 @@ def usual_effects(design: Design, groups: Sequence[Codes]) -> Floats:
         # The mean outcome where all numbers are 0.
         units[design.names.index("Intercept")] = math.hypot(1.0, *(means * units)[~levels])
     sizes = []
-    for own in outcomes_of(design, np.concatenate(design.y)).T:
+    for own in _outcomes_of(design, np.concatenate(design.y)).T:
         mean, deviation = float(own.mean()), max(float(own.std()), 1e-12)
         match design.outcome.family:
             case "linear":
@@ -594,7 +596,7 @@ def usual_effects(design: Design, groups: Sequence[Codes]) -> Floats:
     return np.kron(np.array(sizes), units)
 
 
-def outcomes_of(design: Design, y: Floats) -> Floats:
+def _outcomes_of(design: Design, y: Floats) -> Floats:
     """Return the outcome of each linear predictor, shape (rows, levels - 1) or (rows, 1)."""
     levels = len(design.outcome.levels)
     return y[:, None] if not levels else (y[:, None] == np.arange(1, levels)).astype(float)

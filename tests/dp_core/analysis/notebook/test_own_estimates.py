@@ -39,6 +39,7 @@ def test_a_mean_is_combined_by_the_rule_of_the_release(made):
     (row,) = found.frame.itertuples()
     assert (row.estimate, row.std_error) == pytest.approx((wanted.estimate, wanted.standard_error))
     assert (row.low, row.high) == pytest.approx(wanted.interval())
+    assert "99.5 % interval" in str(made.apply(mean, level=0.995))
     narrow = made.apply(mean, level=0.5).frame.iloc[0]
     assert row.low < narrow.low < narrow.high < row.high
     assert made.combine(*zip(*pairs, strict=True)).frame.equals(found.frame)
@@ -80,6 +81,10 @@ def test_what_does_not_fit_the_sets_is_refused(made, estimates, variances, words
 def test_a_function_that_returns_no_variance_is_refused(made):
     with pytest.raises(dp.BadInput, match="must return estimates and variances"):
         made.apply(lambda data: data.pay.mean())
+    with pytest.raises(dp.BadInput, match="must return estimates and variances"):
+        made.apply(lambda data: {"mean": data.pay.mean()})
+    with pytest.raises(dp.BadInput, match="level must be between 0 and 1"):
+        made.apply(mean, level=95)
     with pytest.raises(TypeError, match="level"):
         made.apply(mean, level="high")
 
