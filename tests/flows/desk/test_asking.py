@@ -110,7 +110,10 @@ def test_a_regression_is_planned_and_answered_from_its_sums(office):
     assert wide > narrow > 1
     found = office.ask("income ~ age + sex").answer
     assert found.answered_from == "declared"
-    assert {each.name for each in found.coefficients} == {"Intercept", "age", "sex[T.female]"}
+    # Noise decides which of two levels of about the same size is the reference.
+    names = {each.name for each in found.coefficients}
+    assert names - {"sex[T.female]", "sex[T.male]"} == {"Intercept", "age"}
+    assert len(names) == 3
 
 
 def test_only_the_columns_of_the_question_are_in_its_bundle(office):
