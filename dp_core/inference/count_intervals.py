@@ -14,8 +14,8 @@ bins contain x with at least the stated probability. The tests at all edges need
 once. This holds for every x between the two middle values of a median, too: if x is an edge, D is 0
 there, and each of the two tests at that edge excludes one of its sides.
 
-Nothing is assumed about the values within bins. So an interval begins at the smallest possible
-value of the first kept bin, and ends at the largest of the last.
+Within the first and the last of these bins, the same test is made at places between their edges.
+It has the error of the density within the bin besides the noise.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ class QuantileBins:
         place: Bin of the estimate.
         part: Part of that bin's records below the estimate, from 0 to 1.
         low_part, high_part: The same for the ends of the interval in the first and last bin, if the
-            records of every bin were uniform in it, or had a known distribution.
+            distribution of the records in every bin were known.
+        least_part, most_part: The same with the error of this distribution.
     """
 
     determined: NDArray[np.bool_]
@@ -141,6 +142,8 @@ class QuantileBins:
     part: Floats
     low_part: Floats
     high_part: Floats
+    least_part: Floats
+    most_part: Floats
 
 
 def cut_weights(bins: int, q: float) -> Floats:
@@ -156,12 +159,21 @@ def cut_weights(bins: int, q: float) -> Floats:
     return np.tri(bins + 1, bins, -1) - q
 
 
-def quantile_bins(deviations: Floats, half_widths: Floats) -> QuantileBins:
+Shape: TypeAlias = tuple[Floats, Floats, float]
+"""Of each bin the standard error of the mean place of its records, and the part of them that may be
+at any place, both as parts of the bin, shape (groups, bins); and the quantile of the normal
+distribution at the level."""
+
+
+def quantile_bins(
+    deviations: Floats, half_widths: Floats, shape: Shape | None = None
+) -> QuantileBins:
     """Return which bins may contain a quantile, and where its estimate is.
 
     Args:
         deviations: Estimates of D_k, shape (groups, bins + 1).
         half_widths: Half of the width of the two-sided interval of each, same shape.
+        shape: What is known of places within bins; None (the default) if bins have one value.
 
     Returns:
         Arrays of shape (groups,). A group is determined if its number of records, the last
@@ -187,7 +199,48 @@ def quantile_bins(deviations: Floats, half_widths: Floats) -> QuantileBins:
     first, last = kept.argmax(axis=1), bins - 1 - kept[:, ::-1].argmax(axis=1)
     low_part = _crossing(d + h, first, below=0.0)
     high_part = _crossing(d - h, last, below=1.0)
-    return QuantileBins(determined, first, last, place, part, low_part, high_part)
+    least_part, most_part = low_part, high_part
+    if shape is not None:
+        least_part = np.minimum(_first_place(d, h, first, shape), low_part)
+        turned = d[:, ::-1] * -1, h[:, ::-1], bins - 1 - last
+        places, anywhere, quantile = shape
+        mirrored = places[:, ::-1], anywhere[:, ::-1], quantile
+        most_part = np.maximum(1 - _first_place(*turned, mirrored), high_part)
+    return QuantileBins(
+        determined, first, last, place, part, low_part, high_part, least_part, most_part
+    )
+
+
+_PLACES = np.linspace(0.0, 1.0, 65)
+"""Parts of a bin's records at which is tested whether a quantile may be there."""
+
+
+def _first_place(d: Floats, h: Floats, bins: NDArray[np.intp], shape: Shape) -> Floats:
+    """Return the part of a bin's records below the first place that no test excludes.
+
+    A place is excluded if the number of records up to it is significantly below the quantile's.
+    That number has the noise of the edges on both sides, and the error of the density in the bin:
+    if the mean of the places in a bin has the standard error e, the part p of its records up to a
+    place has 6 e p (1 - p), as for densities that are linear in the bin, but at most that of one
+    record. Records that may be at any place are all below it.
+
+    Args:
+        d: Estimates of D_k, shape (groups, bins + 1).
+        h: Half-widths of their intervals, same shape.
+        bins: The bin of each group, shape (groups,).
+        shape: What is known of places within bins.
+    """
+    row, (errors, anywhere, quantile) = np.arange(len(d)), shape
+    p = _PLACES
+    ends = [(each[row, bins][:, None], each[row, bins + 1][:, None]) for each in (d, h)]
+    value, half = (left + (right - left) * p for left, right in ends)
+    records = np.maximum(ends[0][1] - ends[0][0], 0.0)
+    error = np.minimum(6 * errors[row, bins][:, None] * p * (1 - p), np.sqrt(p * (1 - p)))
+    most = value + records * anywhere[row, bins][:, None] * (1 - p)
+    kept = most + np.hypot(half, quantile * records * error) >= 0
+    # Between two places that are tested, the quantile may be at any.
+    first = np.where(kept.any(axis=1), kept.argmax(axis=1), len(p) - 1)
+    return np.asarray(p[np.maximum(first - 1, 0)])
 
 
 def rounded_up(half_widths: Floats, variances: Floats) -> Floats:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dp_core.analysis.query.asked_counts import Asked, QueryCell
+from dp_core.analysis.query.bin_errors import bias_of
 from dp_core.analysis.query.sources import Sources
 from dp_core.inference.questions.question import Question
 from dp_core.kernel.counting.linked_columns import MEMBERS
@@ -204,15 +205,22 @@ def _of_number(column: Column) -> Iterator[str]:
         yield f"Records with missing {column.name} are left out."
 
 
-def _bin_words(column: Column) -> tuple[str, str]:
-    """Return phrases for the value that represents each bin, and for the values within it."""
-    if column.choice is not None:
-        mean = "its mean, estimated from the noisy counts of its parts"
-        return mean, "spread like the noisy counts of its parts"
-    if column.within is None:
-        return "its midpoint", "spread evenly"
+def _bin_words(column: Column, measure: str) -> str:
+    """Return what an estimate does with the values within a bin."""
     density = "a density fitted to the counts"
-    return f"the mean of {density}", f"follow {density}"
+    if measure == "quantile":
+        words = f"follow {density}"
+        if column.choice is not None:
+            words = "are spread like the noisy counts of its parts"
+        elif column.within is None:
+            words = "are spread evenly"
+        return f"assumes that values within each bin {words}"
+    words = f"the mean of {density}"
+    if column.choice is not None:
+        words = "its mean, estimated from the noisy counts of its parts"
+    elif column.within is None:
+        words = "its midpoint"
+    return f"represents each bin by {words}"
 
 
 def _of_waves(asked: Asked) -> Iterator[str]:
@@ -266,53 +274,42 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
         return
     column = asked.schema.column(str(asked.question.number))
     several = len(from_bins) > 1
-    if asked.question.measure == "quantile":
-        yield (
-            f"{'These intervals end' if several else 'The interval ends'} at the first or last"
-            f" value of a bin of {column.name}, because the tables do not show where in its bin a"
-            f" value is. {'Narrower' if column.choice is None else 'More'} bins near the quantile"
-            f" in a later release make {'them' if several else 'it'} narrower."
-        )
-        yield (
-            f"The estimate assumes that values within each bin {_bin_words(column)[1]}. If they do,"
-            " the margin without bins is valid."
-        )
-        return
+    narrower = (
+        f" {'Narrower' if column.choice is None else 'More'} bins in the schema of a later release"
+        f" make the {'intervals' if several else 'interval'} narrower."
+    )
     least, most = (math.floor(100 * find(from_bins)) for find in (min, max))
     part = f"{most}" if least == most else f"{least} to {most}"
     whose = "these intervals' width comes" if several else "this interval's width comes"
     yield (
         f"{part} % of {whose} from the bins of {column.name}: the tables do not show where in its"
-        f" bin a value is.{_widest(sources, asked, column)}"
-        f" {'Narrower' if column.choice is None else 'More'} bins in the schema of a later release"
-        f" make the {'intervals' if several else 'interval'} narrower."
+        f" bin a value is.{_widest(sources, asked, column)}{narrower}"
     )
     yield (
-        f"The estimate represents each bin by {_bin_words(column)[0]}. If this is the true mean of"
-        " every bin, the margin without bins is valid."
+        f"The estimate {_bin_words(column, asked.question.measure)}. The interval covers how far"
+        " this is usually off, and the margin without bins does not. Neither covers values that are"
+        " rounded to about the width of a bin."
     )
 
 
 def _widest(sources: Sources, asked: Asked, column: Column) -> str:
     """Return a sentence about the bin that widens the intervals most; empty if there is only one.
 
-    Counts below 0 are taken as 0. The bins are those of all records, so there is no such sentence
-    if the groups are bins of the column itself.
+    The bins are those of all groups, so there is no such sentence for a quantile, or if the groups
+    are bins of the column itself.
     """
-    if column.name in asked.question.by:
+    if column.name in asked.question.by or asked.question.measure == "quantile":
         return ""
-    low, high = asked.bounds
-    records = np.zeros(column.size)
+    records = np.zeros(column.bins)
     for group in asked.question.between or ((),):
-        counts = estimate(sources.pooled, asked.by_code(group)).ravel()
-        records += np.maximum(counts, 0.0)
-    records = records[: column.bins]
-    widths = records * (high - low)[: column.bins]
-    if np.count_nonzero(records) < 2 or widths.sum() <= 0:
+        counts = asked.apart(estimate(sources.pooled, asked.by_bin(group)), column.bins)
+        records += np.maximum(counts, 0.0).reshape(-1, column.bins).sum(axis=0)
+    widens = np.square(records * bias_of(sources.pooled, asked).doubts(records))
+    if np.count_nonzero(records) < 2 or widens.sum() <= 0:
         return ""
-    code = int(np.argmax(widths))
+    code = int(np.argmax(widens))
     held = 100 * records[code] / records.sum()
     return (
-        f" The bin {column.code_labels()[code]} causes {100 * widths[code] / widths.sum():.0f} % of"
+        f" The bin {column.code_labels()[code]} causes {100 * widens[code] / widens.sum():.0f} % of"
         f" this part; it contains {held:{'.0f' if held >= 10 else '.2g'}} % of the records."
     )

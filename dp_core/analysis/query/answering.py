@@ -7,13 +7,8 @@ also include the error of the file as a simple random sample of a large populati
 a sum follows from the distribution of its own noise (`dp_core.metrics.noise_quantiles`). Shares and
 means have Fieller's interval, and their differences combine two of these.
 
-The tables do not show where in its bin a value is. They only bound a mean or total: every value is
-at least the smallest of its bin and at most the largest. The interval begins where that of the
-smallest possible answer begins, and ends where that of the largest possible answer ends. Each end
-is wrong with a probability of at most (1 - level)/2, so the interval contains the file's value with
-at least the stated probability, wherever the values are (Horowitz & Manski 2000, J. Amer. Statist.
-Assoc. 95). The shorter interval of Imbens & Manski (2004, Econometrica 72) requires that the
-distance of the bounds is known almost without error. Here this distance follows from noisy counts.
+The tables do not show where in its bin a value is. An estimate takes a density that is fitted to
+the counts, and the interval includes how far this may be wrong (`bin_errors`).
 """
 
 from __future__ import annotations
@@ -32,7 +27,7 @@ from dp_core.analysis.query.sources import NOTE, Sources, asked_groups
 from dp_core.analysis.query.term_intervals import (
     Ends,
     Intervals,
-    Pair,
+    Term,
     Undetermined,
     quantile_answers,
 )
@@ -112,12 +107,13 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         margins = np.maximum(highs - lows, 0.0) / 2
     else:
         plain = flat(work.answer(parts[0]))
-        _, lows, highs = possible.cut(plain)
+        _, lows, highs = possible.cut(flat(work.answer(parts[0], bins=False)))
         margins = (highs - lows) / 2
         if asked.in_bins:
-            # Because of noise, an estimate may lie outside these ends.
-            lows = np.minimum(flat(work.answer(parts[1]))[1], plain[0])
-            highs = np.maximum(flat(work.answer(parts[2]))[2], plain[0])
+            # Not beyond the intervals of the answers with all values at one end of their bins.
+            least, most = (flat(work.answer(each)) for each in parts[1:])
+            lows = np.maximum(plain[1], np.minimum(least[1], plain[0]))
+            highs = np.minimum(plain[2], np.maximum(most[2], plain[0]))
             plain = plain[0], lows, highs
     ends = possible.cut(plain)
     if not asked.in_bins:
@@ -256,10 +252,10 @@ def _from_draws(
     return QueryResult(question, question.groups, tuple(cells), level, sampling, notes=(NOTE,))
 
 
-def terms_of(asked: Asked) -> list[list[Pair]]:
-    """Return the terms of the answer and, if bins matter, those of the smallest and largest."""
+def terms_of(asked: Asked) -> list[list[Term]]:
+    """Return the terms of the answer and, if bins matter, of the smallest and largest possible."""
     if asked.question.measure == "quantile":
-        return [[(asked.cuts(), None)]]
+        return [[Term(asked.cuts())]]
     if asked.earlier is not None:
         return _terms_of_waves(asked, asked.earlier)
     found = [_parts(asked)]
@@ -269,17 +265,17 @@ def terms_of(asked: Asked) -> list[list[Pair]]:
     return found
 
 
-def _absent(work: Intervals, asked: Asked, parts: Sequence[Sequence[Pair]]) -> Undetermined | None:
+def _absent(work: Intervals, asked: Asked, parts: Sequence[Sequence[Term]]) -> Undetermined | None:
     """Return why the answer is not determined; each wave of a change has tables of its own."""
     if asked.earlier is not None:
         for side in (0, 1):
-            found = work.absent([[pairs[side]] for pairs in parts], asked.counted)
+            found = work.absent([[terms[side]] for terms in parts], asked.counted)
             if found is not None:
                 return found
     return work.absent(parts, asked.counted)
 
 
-def _terms_of_waves(later: Asked, earlier: Asked) -> list[list[Pair]]:
+def _terms_of_waves(later: Asked, earlier: Asked) -> list[list[Term]]:
     """Return the terms of a change: those of a difference, each with its own columns."""
     found = [[*_parts(later), *_parts(earlier)]]
     if later.in_bins:
@@ -289,7 +285,7 @@ def _terms_of_waves(later: Asked, earlier: Asked) -> list[list[Pair]]:
     return found
 
 
-def _parts(asked: Asked, values: tuple[Floats, Floats] | None = None) -> list[Pair]:
+def _parts(asked: Asked, values: tuple[Floats, Floats] | None = None) -> list[Term]:
     """Return the terms of the answer: one, or the two of a difference.
 
     Args:
@@ -299,33 +295,24 @@ def _parts(asked: Asked, values: tuple[Floats, Floats] | None = None) -> list[Pa
     """
     question = asked.question
     groups = question.between or ((),)
-    found: list[Pair] = []
+    binned = asked if asked.in_bins and values is None else None
+    found: list[Term] = []
     for place, group in enumerate(groups):
         match question.measure:
             case "count":
-                found.append((asked.counts((*question.of, *group)), None))
-            case "total":
-                own = asked.values if values is None else values[place]
-                found.append((asked.counts(group, values=np.nan_to_num(own)), None))
-            case "mean":
-                own = asked.values if values is None else values[place]
-                found.append(
-                    (
-                        asked.counts(group, values=np.nan_to_num(own)),
-                        asked.counts(group, values=asked.has_value),
-                    )
-                )
+                found.append(Term(asked.counts((*question.of, *group))))
+            case "total" | "mean":
+                own = np.nan_to_num(asked.values if values is None else values[place])
+                known = asked.has_value if question.measure == "mean" else None
+                bottom = None if known is None else asked.counts(group, values=known)
+                found.append(Term(asked.counts(group, values=own), bottom, binned, group))
             case "ratio":
-                found.append((asked.counts(question.of), asked.counts(question.to)))
+                found.append(Term(asked.counts(question.of), asked.counts(question.to)))
             case "share":
                 # `share by a` divides the whole; `share of a by b` divides each group of b.
                 inside = question.by if question.of or question.levels_of else ()
-                found.append(
-                    (
-                        asked.counts((*question.of, *group)),
-                        asked.counts(group, by=inside),
-                    )
-                )
+                whole = asked.counts(group, by=inside)
+                found.append(Term(asked.counts((*question.of, *group)), whole))
     return found
 
 

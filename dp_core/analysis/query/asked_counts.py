@@ -305,20 +305,60 @@ class Asked:
         Returns:
             Functionals. On the axis of the column, each row of `groups` becomes one row an edge.
         """
+        assert self.question.quantile is not None
+        column = self.schema.column(str(self.question.number))
+        weights = np.zeros((column.bins + 1, column.size))
+        weights[:, : column.bins] = cut_weights(column.bins, float(self.question.quantile))
+        return self._along_number(weights[first:stop])
+
+    def by_bin(self, conditions: Iterable[Condition] = ()) -> Functionals:
+        """Return numbers of records by bin of `question.number`, in each group.
+
+        Args:
+            conditions: Conditions besides `where`.
+
+        Returns:
+            Functionals. On the axis of the column, each row of `groups` becomes one row a bin.
+        """
+        column = self.schema.column(str(self.question.number))
+        return self._along_number(np.eye(column.bins, column.size), conditions)
+
+    def all_by_bin(self) -> Functionals:
+        """Return numbers of records by bin of `question.number`, of all records."""
         name = str(self.question.number)
         column, (axis, codes) = self.schema.column(name), self._origins[name]
-        weights = np.zeros((column.bins + 1, column.size))
-        assert self.question.quantile is not None
-        weights[:, : column.bins] = cut_weights(column.bins, float(self.question.quantile))
-        by_edge = weights[first:stop, codes]
-        counts = self.counts()
+        return Functionals((axis,), (np.eye(column.bins, column.size)[:, codes],))
+
+    def _along_number(self, weights: Floats, conditions: Iterable[Condition] = ()) -> Functionals:
+        """Return sums of counts with several weights of the codes of `question.number`.
+
+        Args:
+            weights: Weights, shape (rows, codes).
+            conditions: Conditions besides `where`.
+        """
+        axis, codes = self._origins[str(self.question.number)]
+        counts, rows = self.counts(conditions), weights[:, codes]
         return Functionals(
             counts.columns,
             tuple(
-                (each[:, None] * by_edge).reshape(-1, each.shape[1]) if own == axis else each
+                (each[:, None] * rows).reshape(-1, each.shape[1]) if own == axis else each
                 for own, each in zip(counts.columns, counts.weights, strict=True)
             ),
         )
+
+    def apart(self, values: Floats, rows: int) -> Floats:
+        """Return estimates of `cuts` or `by_bin` with their edges or bins on a last axis.
+
+        Args:
+            values: Estimates, with the rows of the column's axis times edges or bins.
+            rows: Number of edges or bins.
+
+        Returns:
+            Estimates, with one axis for each of `columns` and the last one.
+        """
+        axis, shape = self.number_axis, list(values.shape)
+        shape[axis : axis + 1] = [shape[axis] // rows, rows]
+        return np.moveaxis(values.reshape(shape), axis + 1, -1)
 
     @property
     def number_axis(self) -> int:
@@ -334,19 +374,6 @@ class Asked:
             return False
         low, high = self.bounds
         return bool((high > low)[self._where[self.question.number]].any())
-
-    def by_code(self, conditions: Iterable[Condition] = ()) -> Functionals:
-        """Return numbers of records by code of `question.number`, in all groups of `by` together.
-
-        Args:
-            conditions: Conditions besides `where`.
-        """
-        asked = self.counts(conditions, by=())
-        weights = [
-            np.diag(each[0]) if name == self.question.number else each
-            for name, each in zip(asked.columns, asked.weights, strict=True)
-        ]
-        return Functionals(asked.columns, tuple(weights))
 
     def _inside(self, conditions: Iterable[Condition]) -> dict[str, NDArray[np.bool_]]:
         """Return which codes of each measured column meet all conditions."""

@@ -5,15 +5,14 @@ variances and of the two fourth cumulants, which give the quantile of its noise.
 change of a share, mean, ratio or difference follows from the two intervals (MOVER with correlation
 0: Zou & Donner 2008).
 
-The position of values within bins is not random. So the lower end of the change of a mean or total
-in bins is that of the smallest possible later answer minus the largest possible earlier one. The
-upper end is that of the largest possible later answer minus the smallest possible earlier one.
+If both releases have the same bins, values lie alike within them, so most of this error cancels in
+the change of a mean or total.
 
-An interval of a quantile has a coverage of at least its level, but it is a set of whole bins, and
-its ends are not those of an estimate with an error of a known distribution. So both intervals have
-half of the error probability (Bonferroni), and the ends of the interval of the change are the
-differences of their opposite ends. This needs no independence. With independent noise, 1 -
-sqrt(level) would be enough, which is hardly more than half: .0253 instead of .025.
+The ends of the interval of a quantile are not those of an estimate with an error of a known
+distribution. So both intervals have half of the error probability (Bonferroni), and the ends of the
+interval of the change are the differences of their opposite ends. This needs no independence. With
+independent noise, 1 - sqrt(level) would be enough, which is hardly more than half: .0253 instead of
+.025.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ import numpy as np
 from dp_core.analysis.query.answer_notes import notes_of
 from dp_core.analysis.query.answering import flat, prepare_question, terms_of
 from dp_core.analysis.query.asked_counts import Asked
+from dp_core.analysis.query.bin_errors import BinErrors
 from dp_core.analysis.query.comparable import check_questions, check_releases, common_groups
 from dp_core.analysis.query.declared_sums import unused_declaration
 from dp_core.analysis.query.possible_answers import PossibleAnswers, moved_to, possible_answers
@@ -56,11 +56,8 @@ class Side:
     """The answers of one release; arrays with one entry for each group.
 
     Attributes:
-        answer: Answers with intervals for the noise and, if asked for, sampling. Values within bins
-            are assumed to follow the density.
+        answer: Answers with their intervals.
         noise: The same with intervals for the noise only.
-        least, most: The smallest and largest answers that bins allow, as `answer`; equal to it
-            where bins do not matter.
         possible: The smallest and the largest possible answers.
         variance, noise_variance, fourth: Variance of a sum with and without sampling, and fourth
             cumulant of its noise; None for other measures.
@@ -69,12 +66,11 @@ class Side:
         quantiles: Whether the answers are quantiles. Then `answer` has half of the error
             probability, and so has `noise` if bins do not matter.
         in_bins: Whether bins matter.
+        errors: Errors of a mean or total by bins; None (the default) for other answers.
     """
 
     answer: Ends
     noise: Ends
-    least: Ends
-    most: Ends
     possible: PossibleAnswers
     variance: Floats | None = None
     noise_variance: Floats | None = None
@@ -83,6 +79,7 @@ class Side:
     whole: bool = False
     quantiles: bool = False
     in_bins: bool = False
+    errors: BinErrors | None = None
 
     @property
     def values(self) -> Floats:
@@ -94,7 +91,7 @@ class Side:
         index = np.array(places, dtype=np.intp)
 
         def some(value: Any) -> Any:
-            if isinstance(value, PossibleAnswers):
+            if isinstance(value, PossibleAnswers | BinErrors):
                 return value.at(places)
             if isinstance(value, tuple):
                 return tuple(each[index] for each in value)
@@ -138,14 +135,15 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
         answer, _ = quantile_answers(replace(work, level=half), asked)
         own_work = noise if asked.in_bins else replace(noise, level=half)
         _, own = quantile_answers(own_work, asked)
-        return Side(answer, own, answer, answer, possible, quantiles=True, in_bins=asked.in_bins)
-    answer, own = flat(work.answer(parts[0])), flat(noise.answer(parts[0]))
+        return Side(answer, own, possible, quantiles=True, in_bins=asked.in_bins)
+    answer, own = flat(work.answer(parts[0])), flat(noise.answer(parts[0], bins=False))
+    first, *others = parts[0]
     if asked.in_bins:
-        least, most = flat(work.answer(parts[1])), flat(work.answer(parts[2]))
-        return Side(answer, own, least, most, possible, in_bins=True)
-    (top, bottom), *others = parts[0]
-    if bottom is not None or others:
-        return Side(answer, own, answer, answer, possible)
+        errors = None if others else work.bin_errors(first)
+        return Side(answer, own, possible, in_bins=True, errors=errors)
+    top = first.top
+    if first.bottom is not None or others:
+        return Side(answer, own, possible)
     # Where the margin is 0, the sum is known exactly: an impossible group, or a public number.
     exact = own[1] == own[2]
     variance, alone = (
@@ -154,7 +152,7 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
     )
     fourth = np.broadcast_to(fourth_cumulant(sources.pooled, top), top.shape).ravel()
     return Side(
-        *(answer, own, answer, answer, possible),
+        *(answer, own, possible),
         variance=np.maximum(variance, 0.0),
         noise_variance=np.maximum(alone, 0.0),
         fourth=np.where(exact, 0.0, fourth),
@@ -192,18 +190,24 @@ def _uncut_changes(later: Side, earlier: Side, level: float) -> Changes:
             _apart(later.noise, earlier.noise) if binned else _farthest(later.noise, earlier.noise)
         )
         return Changes(values, lows, highs, *own)
-    lows = np.minimum(_apart(later.least, earlier.most)[0], _apart(later.answer, earlier.answer)[0])
-    highs = np.maximum(
-        _apart(later.most, earlier.least)[1], _apart(later.answer, earlier.answer)[1]
-    )
-    return Changes(values, lows, highs, *_apart(later.noise, earlier.noise))
+    changes = _apart(later.answer, earlier.answer, _correlation(later, earlier, level))
+    return Changes(values, *changes, *_apart(later.noise, earlier.noise))
 
 
-def _apart(later: Ends, earlier: Ends) -> tuple[Floats, Floats]:
-    """Return the interval of the difference of two independent estimates."""
-    return difference_of(
-        (later[0], earlier[0]), (later[1], earlier[1]), (later[2], earlier[2]), 0.0
-    )
+def _correlation(later: Side, earlier: Side, level: float) -> Floats | float:
+    """Return the correlation of the errors of both answers, which have those by bins in common."""
+    if later.errors is None or earlier.errors is None:
+        return 0.0
+    halves = [(each.answer[2] - each.answer[1]) / 2 for each in (later, earlier)]
+    common = later.errors.covariance(earlier.errors) * central_quantile(level) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.clip(np.nan_to_num(common / (halves[0] * halves[1])), 0.0, 1.0))
+
+
+def _apart(later: Ends, earlier: Ends, correlation: Floats | float = 0.0) -> tuple[Floats, Floats]:
+    """Return the interval of the difference of two estimates, by default independent ones."""
+    estimates, lows, highs = zip(later, earlier, strict=True)
+    return difference_of(estimates, lows, highs, correlation)
 
 
 def _farthest(later: Ends, earlier: Ends) -> tuple[Floats, Floats]:
@@ -380,8 +384,7 @@ def _notes(
     if in_bins:
         found.append(
             "The tables do not show where in its bin a value is. The margin covers this in both"
-            " releases. `noise explains` does not: it is valid only if values are distributed"
-            " within bins as the estimates assume."
+            " releases; `noise explains` does not."
         )
     if sampling:
         found.append(

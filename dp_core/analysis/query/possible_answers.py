@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.analysis.query.asked_counts import Asked
-from dp_core.analysis.query.term_intervals import Ends, Pair
+from dp_core.analysis.query.term_intervals import Ends, Term
 from dp_core.errors import BadInput
 from dp_core.inference.questions.question import Question
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
@@ -88,7 +88,7 @@ class PossibleAnswers:
         return np.asarray(every & (self.least < self.most) & _is_determined(found))
 
 
-def possible_answers(asked: Asked, terms: Sequence[Sequence[Pair]]) -> PossibleAnswers:
+def possible_answers(asked: Asked, terms: Sequence[Sequence[Term]]) -> PossibleAnswers:
     """Return the possible answers of a question.
 
     Args:
@@ -97,7 +97,7 @@ def possible_answers(asked: Asked, terms: Sequence[Sequence[Pair]]) -> PossibleA
     """
     if asked.question.measure == "quantile":
         known = asked.counts(values=asked.has_value)
-        pairs: list[list[Pair]] = [[(asked.counts(values=each), known)] for each in asked.bounds]
+        pairs = [[Term(asked.counts(values=each), known)] for each in asked.bounds]
     else:
         pairs = [list(terms[0])] if len(terms) == 1 else [list(each) for each in terms[1:]]
     shape = tuple(len(rows) for rows in asked.groups)
@@ -130,9 +130,9 @@ def _is_determined(found: Ends) -> NDArray[np.bool_]:
     return np.isfinite(found[1]) & np.isfinite(found[2])
 
 
-def _range_of(pairs: Sequence[Pair], boxes: Sequence[Functionals]) -> tuple[Floats, Floats]:
+def _range_of(terms: Sequence[Term], boxes: Sequence[Functionals]) -> tuple[Floats, Floats]:
     """Return the smallest and the largest value of a term, or of the first minus the second."""
-    (low, high), *others = [_range(*pair, boxes) for pair in pairs]
+    (low, high), *others = [_range(each.top, each.bottom, boxes) for each in terms]
     for other_low, other_high in others:
         low, high = low - other_high, high - other_low
     return low, high

@@ -167,9 +167,6 @@ class QueryAnswer(Answer):
         order, heads = self.numbers, {"low": percent, "high": "to"}
         if self.is_change:
             order = tuple(name for name in order if name not in heads)
-        elif self.in_bins:
-            # An interval that covers bins comes first: the estimate is one of many possible values.
-            order = ("low", "high", "estimate", WITHOUT_BINS)
         cells = self._texts(order)
         columns = (
             *texts(*self.columns),
@@ -289,11 +286,11 @@ class QueryAnswer(Answer):
     def _width_word(self) -> str:
         if self.is_change:
             return "margin"
-        return "interval" if self.in_bins or self.unit == "level" else "margin"
+        return "interval" if self.unit == "level" else "margin"
 
     def _margin_words(self) -> str:
         percent, what = level_text(self.level), self._width_word
-        bins = "any position of the values within their bins"
+        bins = "the usual error of bins"
         if self.answered_from == "declared":
             more = "" if self.measure == "quantile" else " and a bias allowance for clipped values"
             return (

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dp_core.analysis.query.answer_notes import unused_sentence
 from dp_core.analysis.query.asked_counts import MOST_ANSWERS, Asked, Counted
+from dp_core.analysis.query.bin_errors import BinErrors, bin_errors, places_in_bins
 from dp_core.analysis.query.possible_cells import impossible, meeting, over_possible
 from dp_core.analysis.query.sources import Sources
 from dp_core.client.noise_scale import noise_for
@@ -25,6 +26,7 @@ from dp_core.inference.count_intervals import (
     quantile_bins,
     rounded_up,
 )
+from dp_core.inference.questions.question import Condition
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique, Domain
@@ -162,8 +164,29 @@ def _needed_table(
 
 Ends = tuple[Floats, Floats, Floats]
 """Estimates, and the lower and upper ends of their intervals; shape (groups,) each."""
-Pair = tuple[Functionals, Functionals | None]
-"""Numerator and denominator of a term; None for a sum of counts by itself."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Term:
+    """A sum of counts, or a ratio of two.
+
+    Attributes:
+        top: Numerator.
+        bottom: Denominator; None (the default) for a sum by itself.
+        asked: If the numerator is a sum of values, and bins have several of them, the question, or
+            its part about one wave; otherwise None (the default).
+        group: Conditions of the numerator besides those of the question; none by default.
+    """
+
+    top: Functionals
+    bottom: Functionals | None = None
+    asked: Asked | None = None
+    group: tuple[Condition, ...] = ()
+
+    @property
+    def sums(self) -> list[Functionals]:
+        """The numerator, and the denominator if there is one."""
+        return [self.top] if self.bottom is None else [self.top, self.bottom]
 
 
 Sum: TypeAlias = tuple[Functionals, ...]
@@ -191,9 +214,9 @@ class Intervals:
     sampling: bool
     possible: Sum
 
-    def absent(self, parts: Sequence[Sequence[Pair]], counted: Counted) -> Undetermined | None:
+    def absent(self, parts: Sequence[Sequence[Term]], counted: Counted) -> Undetermined | None:
         """Return why the terms of some answers are not determined; None if all are."""
-        needed = [[each for pair in pairs for each in pair if each is not None] for pairs in parts]
+        needed = [[each for term in terms for each in term.sums] for terms in parts]
         found = _absent(self.sources, [each for own in needed for each in own], counted)
         if found is not None or not self.sampling:
             return found
@@ -204,16 +227,37 @@ class Intervals:
         sentence = f"--sampling needs more tables than the answer itself. {found.sentence}"
         return Undetermined(found.missing, found.needed, sentence)
 
-    def answer(self, parts: Sequence[Pair]) -> Ends:
-        """Return estimates of a term, or of a difference of two, and the ends of intervals."""
-        ratios = [(top, bottom) for top, bottom in parts if bottom is not None]
+    def answer(self, terms: Sequence[Term], *, bins: bool = True) -> Ends:
+        """Return estimates of a term, or of a difference of two, and the ends of intervals.
+
+        Args:
+            terms: The one or two terms.
+            bins: Whether the intervals cover the error of bins; True by default.
+        """
+        errors = [self._sum_errors(each) if bins else None for each in terms]
+        ratios = [(each.top, each.bottom) for each in terms if each.bottom is not None]
         if not ratios:
-            found = [self._count(top) for top, _ in parts]
-            return found[0] if len(found) == 1 else self._count_difference(parts, found)
+            tops = [each.top for each in terms]
+            found = [self._count(*each) for each in zip(tops, errors, strict=True)]
+            return found[0] if len(found) == 1 else self._count_difference(tops, errors)
         sums = self._sums([each for ratio in ratios for each in ratio])
-        terms = list(zip(sums[::2], sums[1::2], strict=True))
-        found = [self._ratio(*term) for term in terms]
-        return found[0] if len(found) == 1 else self._ratio_difference(terms, found)
+        parts = list(zip(sums[::2], sums[1::2], strict=True))
+        found = [self._ratio(*part, error) for part, error in zip(parts, errors, strict=True)]
+        return found[0] if len(found) == 1 else self._ratio_difference(parts, found, errors)
+
+    def bin_errors(self, term: Term) -> BinErrors | None:
+        """Return the errors of a term because of bins, by group; None if they do not matter."""
+        found = self._sum_errors(term)
+        if found is not None and term.bottom is not None:
+            found = found.over(np.broadcast_to(self._estimate((term.bottom,)), found.own.shape))
+        return None if found is None else found.flat()
+
+    def _sum_errors(self, term: Term) -> BinErrors | None:
+        """Return the errors of a term's numerator because of bins; None if they do not matter."""
+        if term.asked is None:
+            return None
+        pooled = self.sources.pooled
+        return bin_errors(pooled, term.asked, term.group, sampling=self.sampling)
 
     def _sums(self, asked: Sequence[Functionals]) -> list[Sum]:
         """Return sums over the possible cells; over all if the tables do not determine these."""
@@ -230,17 +274,19 @@ class Intervals:
             return [(each,) for each in asked]
         return kept
 
-    def _count(self, top: Functionals) -> Ends:
+    def _count(self, top: Functionals, error: BinErrors | None) -> Ends:
         """Return sums, not cut and over all cells, and the ends of their intervals."""
         value, variance, quantile = self.sums(top)
         empty = impossible(top, self.possible)
         margin = self.margins(top, variance, quantile)
+        if error is not None:
+            margin = np.hypot(margin, quantile * np.sqrt(error.covariance(error)))
         value, margin = np.where(empty, 0.0, value), np.where(empty, 0.0, margin)
         if all((each == np.rint(each)).all() for each in top.weights):
             value = np.where(margin == 0, np.rint(value), value)  # exact, but for rounding
         return value, value - margin, value + margin
 
-    def _ratio(self, top: Sum, bottom: Sum) -> Ends:
+    def _ratio(self, top: Sum, bottom: Sum, error: BinErrors | None) -> Ends:
         """Return ratios of sums and the ends of their intervals."""
         value, variance, quantile = self.sums(*top)
         whole, whole_variance, whole_quantile = self.sums(*bottom)
@@ -248,7 +294,7 @@ class Intervals:
         low, high = fieller(
             value,
             whole,
-            variance,
+            variance + _of_bins(error, error),
             whole_variance,
             self.covariance(top, bottom),
             np.maximum(quantile, whole_quantile),
@@ -257,23 +303,32 @@ class Intervals:
         np.divide(value, whole, out=ratio, where=whole > 0)
         return ratio, low, high
 
-    def _count_difference(self, parts: Sequence[Pair], found: Sequence[Ends]) -> Ends:
+    def _count_difference(
+        self, tops: Sequence[Functionals], errors: Sequence[BinErrors | None]
+    ) -> Ends:
         """Return the difference of two sums, first minus second, and its interval."""
-        (top, _), (other, _) = parts
-        value = found[0][0] - found[1][0]
-        _, first, quantile = self.sums(top)
-        _, second, other_quantile = self.sums(other)
-        variance = first + second - 2 * self.covariance((top,), (other,))
+        (one, first, quantile), (two, second, other_quantile) = map(self.sums, tops)
+        variance = first + second - 2 * self.covariance((tops[0],), (tops[1],))
+        mine, its = errors
+        variance = variance + _of_bins(mine, mine) + _of_bins(its, its) - 2 * _of_bins(mine, its)
         margin = np.maximum(quantile, other_quantile) * np.sqrt(np.maximum(variance, 0.0))
-        return value, value - margin, value + margin
+        return one - two, one - two - margin, one - two + margin
 
-    def _ratio_difference(self, terms: Sequence[tuple[Sum, Sum]], found: Sequence[Ends]) -> Ends:
+    def _ratio_difference(
+        self,
+        terms: Sequence[tuple[Sum, Sum]],
+        found: Sequence[Ends],
+        errors: Sequence[BinErrors | None],
+    ) -> Ends:
         """Return the difference of two ratios, first minus second, and its interval."""
         (one, low, high), (two, other_low, other_high) = found
         # Errors of ratios, to first order: (error of top - ratio * error of bottom) / bottom.
         first, second = (*terms[0], one), (*terms[1], two)
-        cross = self._ratio_covariance(first, second)
-        spread = [self._ratio_covariance(term, term) for term in (first, second)]
+        cross = self._ratio_covariance(first, second) + _of_bins(*errors)
+        spread = [
+            self._ratio_covariance(term, term) + _of_bins(error, error)
+            for term, error in zip((first, second), errors, strict=True)
+        ]
         with np.errstate(divide="ignore", invalid="ignore"):
             correlation = np.nan_to_num(cross / np.sqrt(spread[0] * spread[1]))
         low, high = difference_of((one, two), (low, other_low), (high, other_high), correlation)
@@ -326,6 +381,11 @@ class Intervals:
             same = one is other
             found = found + (np.maximum(drawn, 0.0) if same else drawn)
         return np.asarray(found)
+
+
+def _of_bins(one: BinErrors | None, other: BinErrors | None) -> Floats:
+    """Return the covariance of two sums by bins; 0 if bins do not matter."""
+    return np.zeros(()) if one is None or other is None else one.covariance(other)
 
 
 def _meeting(
@@ -388,15 +448,20 @@ def quantile_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
         least, most = lows, highs
     else:
         density, (low, high) = BinValues.of(column), asked.bounds
-        lows, highs = low[found.first], high[found.last]
 
         def within(codes: NDArray[np.intp], part: Floats) -> Floats:
             value = np.asarray(density.quantile(codes, part) / density.steps, dtype=np.float64)
             return np.clip(value, low[codes], high[codes])
 
         values = within(found.place, found.part)
-        least = np.minimum(within(found.first, found.low_part), values)
-        most = np.maximum(within(found.last, found.high_part), values)
+        lows, least = (
+            np.minimum(within(found.first, each), values)
+            for each in (found.least_part, found.low_part)
+        )
+        highs, most = (
+            np.maximum(within(found.last, each), values)
+            for each in (found.most_part, found.high_part)
+        )
     unknown = ~found.determined
     below, above = (
         [np.where(unknown, end, each) for each in ends]
@@ -408,7 +473,7 @@ def quantile_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
 def _bins(work: Intervals, asked: Asked) -> QuantileBins:
     """Return the bins of the interval of each group."""
     edges = asked.schema.column(str(asked.question.number)).bins + 1
-    groups, axis = [len(rows) for rows in asked.groups], asked.number_axis
+    groups = [len(rows) for rows in asked.groups]
     if math.prod(groups) * edges > MOST_EDGES:
         raise BadInput(
             f"The question has {math.prod(groups):,} groups with {edges:,} edges each, more than"
@@ -421,11 +486,12 @@ def _bins(work: Intervals, asked: Asked) -> QuantileBins:
         variances = np.maximum(variances, 0.0)
         half = np.broadcast_to(quantiles * np.sqrt(variances), values.shape)
         half = rounded_up(half, np.broadcast_to(variances, values.shape))
-        # The rows of the column's axis are those of its groups times the edges.
-        apart = (*groups[:axis], groups[axis], -1, *groups[axis + 1 :])
-        parts.append([np.moveaxis(each.reshape(apart), axis + 1, -1) for each in (values, half)])
+        parts.append([asked.apart(each, min(_AT_ONCE, edges - first)) for each in (values, half)])
     deviations, half_widths = (
         np.concatenate([each[place] for each in parts], axis=-1).reshape(-1, edges)
         for place in (0, 1)
     )
-    return quantile_bins(deviations, half_widths)
+    shape = None
+    if asked.in_bins:
+        shape = *places_in_bins(work.sources.pooled, asked), float(central_quantile(work.level))
+    return quantile_bins(deviations, half_widths, shape)

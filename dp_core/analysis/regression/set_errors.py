@@ -36,11 +36,11 @@ from dp_core.analysis.regression.interval_warnings import (
     source_columns,
 )
 from dp_core.analysis.regression.table_noise import TableNoise
-from dp_core.bundle.quality.relations import BinBias, bin_bias
 from dp_core.bundle.reading import Bundle
 from dp_core.inference.combine import Combined
 from dp_core.inference.formulas.formula import Formula
 from dp_core.inference.measured_relations import list_groups
+from dp_core.methods.bin_density.bin_bias import BinBias, bin_bias
 
 UNTOLD = 0.5
 """Standard error by noise, or by bins, in usual effects, from which a coefficient is not given."""
@@ -256,7 +256,7 @@ class _Bins:
         x = self._sums(name, noise.weighted, len(known.doubt))
         return self._covariance(
             [
-                x * (known.doubt if plain else self._doubt(name, known, values))
+                known.errors(x) if plain else x * self._doubt(name, known, values)
                 for values in noise.outcomes.T
             ]
         )
@@ -292,7 +292,7 @@ class _Bins:
             steps[used] = np.column_stack([np.gradient(each, centre) for each in own])
             change = noise.change_of_means(steps[noise.codes[name]])
             parts = [
-                self._sums(name, noise.weighted * each[:, None], count) * known.doubt
+                known.errors(self._sums(name, noise.weighted * each[:, None], count))
                 for each in change.T
             ]
             found += self._covariance(parts)
@@ -335,10 +335,10 @@ class _Bins:
     def _covariance(self, parts: Sequence[Floats]) -> Floats:
         """Return the covariance of coefficients by errors of scores in bins.
 
-        Errors of different bins are independent.
+        Different errors are independent.
 
         Args:
-            parts: Errors of the scores of each level, shape (k, bins); the density is the same.
+            parts: Errors of the scores of each level, shape (k, errors); the density is the same.
         """
         changes = self.noise.bread @ np.concatenate(parts)
         return np.asarray(changes @ changes.T)

@@ -107,9 +107,15 @@ def means_by_steps(
     ends = [float(each.low) for each in lattices] + [float(lattices[-1].high)]
     found = steps(ends, [float(count) for count in counts[: column.bins]], variance)
     places = np.array([[mean_place(fall) for fall in each] for each in found]).T
-    low = np.array([float(each.low) for each in lattices])
-    last = np.array([float(each.high - each.step) for each in lattices])
+    low, last = ends_of(column)
     return np.asarray(low + places * (last - low))
+
+
+def ends_of(column: Column) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the first and the last value of each bin, in the column's unit, shape (bins,) each."""
+    lattices = _lattices(column)
+    low = np.array([float(each.low) for each in lattices])
+    return low, np.array([float(each.high - each.step) for each in lattices])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -156,9 +156,10 @@ def test_the_possible_range_is_that_of_every_file():
         "ratio of rooms = 6 to age < 65",
     ):
         _, asked, _ = prepare_question(EXACT, text, 0.95, sampling=False)
-        (pairs,) = terms_of(asked)
-        ((top, bottom),) = pairs
-        possible = possible_answers(asked, [pairs])
+        (terms,) = terms_of(asked)
+        (term,) = terms
+        top, bottom = term.sums
+        possible = possible_answers(asked, [terms])
         met = [[] for _ in possible.least]
         sizes = [each.shape[1] for each in top.weights]
         rows = list(itertools.product(*(range(n) for n in top.shape)))

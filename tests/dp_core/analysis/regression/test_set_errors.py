@@ -225,7 +225,7 @@ def test_only_posterior_sets_have_a_prior(rule):
     found = judged("pay ~ job", (("pay", "job"),), rule=rule, scale=20.0)
     assert found.gone == {}
     wide = np.sqrt(np.diag(found.after.variance) / np.diag(found.before.variance))
-    assert (wide < 1.1).all()
+    assert (wide < (1.3, 1.1, 1.1)).all()  # the mean in the bins of pay is known up to rounding
 
 
 def test_a_trend_tells_a_pair_of_numbers():
@@ -414,7 +414,7 @@ def test_a_mean_that_bins_may_decide_is_covered_in_any_coding(tmp_path, skewed, 
                 mean = file.cost[file.sex.isin([*means[one.name]])].mean()
                 half = (one.combined.high - one.combined.low) / 2
                 assert abs(one.combined.estimate - mean) < 1.5 * half, (text, one.name)
-                assert (half > 1000) is wide, (text, one.name)
+                assert (half > 1500) is wide, (text, one.name)
 
 
 def test_a_column_that_follows_from_others_keeps_the_rule_of_the_sets():

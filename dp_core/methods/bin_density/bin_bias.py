@@ -1,0 +1,212 @@
+"""What bins do to means and slopes: the bias of the sets, and how far means of bins may be off.
+
+All is known from public figures before a set is analysed. Bins alone, without any noise, bias
+means, and slopes on or of a numeric column: the values of a set within a bin are drawn from the
+bin's density and are independent of everything else there. With x a value, b(x) the mean of its bin
+in the sets and u the value in a set:
+
+- *Mean.* E u = E b(x), so the error of the mean is E b(x) - E x. It is 0 if the values of a set
+  follow the fitted density; where they are uniform and the density falls within a bin, the mean of
+  its records is below its middle.
+- *Predictor.* The sets keep cov(b(x), y). So a slope on x is multiplied by cov(b(x), x)/Var(u).
+  With t the part of the variance within the bins, this is 1 - t with the fitted density, and about
+  1 - 2 t for uniform values of a smooth density.
+- *Outcome.* The sets keep the covariance of the predictor with b(y), so a slope of y is multiplied
+  by cov(b(y), y)/Var(y), if the mean of the predictor is linear in y. With the fitted density this
+  is 1 - t. For uniform values of a smooth density it is 1, because middles that are too high in one
+  part of the density are too low in another (Sheppard 1898).
+
+E x and Var x are those of the density that is fitted to the noisy counts
+(`dp_core.methods.bin_density.fitting`), whether or not the sets follow it.
+
+A fitted density may be wrong in two ways. *Each bin by itself*: as far as densities that change
+within it as to one of its neighbours differ, and as far as it has records that its neighbours do
+not explain, such as 0 or 40 hours, which may lie anywhere in it. *All bins together*: people round,
+and where bins begin at round numbers, the values of every bin are lower than they seem.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.methods.bin_density.fitting import MOST_BINS, ends_of, fit_pieces, means_by_steps
+from dp_core.schema.bin_values import BinValues
+from dp_core.schema.definition import Column
+
+Floats = NDArray[np.float64]
+TOGETHER = 0.03
+"""Standard error that the means of all bins have together, in lengths of the bins. With it, the
+means of 31 columns and their groups in 6 kinds of bins are covered in .97 of all cases, where they
+are in .96 without; values that are rounded to the width of a bin or half of it are not covered."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinBias:
+    """What bins do to estimates from the sets.
+
+    Attributes:
+        column: The number.
+        centre: Mean of the number, in the column's unit.
+        variance: Its variance, in this unit squared.
+        mean: Expected error of the mean in the sets, in the column's unit.
+        by_neighbours: How far the mean of each bin differs if its density changes as to one of its
+            neighbours, in the column's unit, shape (bins,).
+        spread: Standard deviation of the values in each bin, in the column's unit, shape (bins,).
+        doubt: Standard error of the mean of each bin by itself (`doubts`), of all records.
+        apart: Part of each bin's records that may have any value in the bin (`anywhere`), of all
+            records.
+        predictor: Factor of a slope on this column; 1 without bias.
+        outcome: Factor of a slope of this column on others; 1 without bias.
+    """
+
+    column: Column
+    centre: float
+    variance: float
+    mean: float
+    by_neighbours: Floats
+    spread: Floats
+    doubt: Floats
+    apart: Floats
+    predictor: float
+    outcome: float
+
+    def doubts(self, records: Floats) -> Floats:
+        """Return the standard errors of the means of bins by themselves, in the column's unit.
+
+        Args:
+            records: Numbers of records by bin of some groups, at least 0, shape (..., bins).
+
+        Returns:
+            Standard errors, same shape.
+        """
+        return np.hypot(self.by_neighbours, self.spread * _unexplained(self.column, records)[0])
+
+    def anywhere(self, records: Floats) -> Floats:
+        """Return the part of each bin's records that may have any value in the bin.
+
+        The density of its neighbours does not explain them. All of an end's: whether its density
+        falls to 0 matters little for a mean, and much for a quantile or logarithm.
+
+        Args:
+            records: Numbers of records by bin of some groups, at least 0, shape (..., bins).
+        """
+        return _unexplained(self.column, records)[1]
+
+    def tilts(self, records: Floats) -> Floats:
+        """Return how far sums of values move if the density in bins leans towards a group's mean.
+
+        If the distribution of a group is that of all records times exp(k x), the mean of each bin
+        differs by k times the variance in the bin, and the mean of the group by k times the
+        variance of the number.
+
+        Args:
+            records: Numbers of records by bin of some groups, at least 0, shape (..., bins).
+
+        Returns:
+            Changes of the sums, in the column's unit, shape (...).
+        """
+        values = BinValues.of(self.column)
+        whole = np.maximum(records.sum(axis=-1), 1e-300)
+        apart = records @ (values.mean() / values.steps) / whole - self.centre
+        return np.asarray(records @ self.spread**2 * apart / self.variance)
+
+    def errors(self, weights: Floats, doubt: Floats | None = None) -> Floats:
+        """Return independent errors of weighted sums of the means of bins.
+
+        Args:
+            weights: Weights of the bins, such as numbers of records, shape (..., bins).
+            doubt: Standard errors of the means by themselves, broadcast to this shape; by default
+                those of all records.
+
+        Returns:
+            Standard deviations whose squares add up to the variance of each sum, shape
+            (..., bins + 1): one for each bin, and one for all bins together. Sums over the last
+            axis of products of two are covariances.
+        """
+        first, last = ends_of(self.column)
+        together = weights @ (TOGETHER * (last - first))
+        own = weights * (self.doubt if doubt is None else doubt)
+        return np.concatenate([own, together[..., None]], axis=-1)
+
+
+def bin_bias(column: Column, counts: Floats, standard_error: float) -> BinBias | None:
+    """Return the bias that the bins of a numeric column cause.
+
+    Args:
+        column: Column; None is returned for one with levels. Within bins that were chosen
+            privately, the values of sets follow the noisy counts, and no other density is fitted.
+        counts: Noisy counts of its codes, records; a last one for missing is ignored.
+        standard_error: Standard error of a count due to noise, records.
+    """
+    if column.levels or not 1 <= column.bins <= MOST_BINS:
+        return None
+    kept = np.maximum(counts[: column.bins], 0.0)
+    if kept.sum() <= 0:
+        return None
+    share = kept / kept.sum()
+    public, fitted = column.choice is None, column
+    if public:
+        fitted = dataclasses.replace(column, pieces=fit_pieces(column, counts, standard_error**2))
+    of_set, true = BinValues.of(column), BinValues.of(fitted)
+    mean, spread = true.mean() / true.steps, true.variance() / true.steps**2
+    middle, even = of_set.mean() / of_set.steps, of_set.variance() / of_set.steps**2
+    centre, centre_of_set = float(share @ mean), float(share @ middle)
+    covariance = float(share @ ((middle - centre_of_set) * (mean - centre)))
+    variance = float(share @ (np.square(mean - centre) + spread))
+    variance_of_set = float(share @ (np.square(middle - centre_of_set) + even))
+    if not (variance_of_set > 0 and variance > 0):
+        return None
+    by_neighbours = np.zeros(column.bins)
+    if public:
+        steps = means_by_steps(column, counts, standard_error**2)
+        by_neighbours = np.abs(steps - middle).max(axis=0)
+    found = BinBias(
+        *(column, centre, variance, centre_of_set - centre, by_neighbours),
+        *(np.sqrt(even), kept, kept),
+        covariance / variance_of_set,
+        covariance / variance,
+    )
+    return dataclasses.replace(found, doubt=found.doubts(kept), apart=found.anywhere(kept))
+
+
+def unknown_bias(column: Column) -> BinBias:
+    """Return the bias if nothing is known of values within bins: they may be anywhere.
+
+    Args:
+        column: Integer, number or date, with its bins chosen.
+    """
+    first, last = ends_of(column)
+    spread, every = (last - first) / math.sqrt(12), np.ones(column.bins)
+    nothing, middle = np.zeros(column.bins), float(first[0] + last[-1]) / 2
+    return BinBias(column, middle, math.inf, 0.0, nothing, spread, spread, every, 1.0, 1.0)
+
+
+def _unexplained(column: Column, records: Floats) -> tuple[Floats, Floats]:
+    """Return the part of each bin's records that the density of its neighbours does not explain.
+
+    Args:
+        column: The number.
+        records: Numbers of records by bin, at least 0, shape (..., bins).
+
+    Returns:
+        The part for a mean, and that for functions that depend on the values next to an edge.
+    """
+    density = records / np.maximum(np.diff([float(edge) for edge in column.edges]), 1e-300)
+    side = np.zeros((*density.shape[:-1], 1))
+    left, right = (
+        np.concatenate(each, axis=-1)
+        for each in ((side, density[..., :-1]), (density[..., 1:], side))
+    )
+    is_end, some = (left == 0) | (right == 0), density > 0
+    around = np.maximum(left, right) / np.maximum(density, 1e-300)
+    # Where one side has no records, the density may fall to 0 within the bin, or not at all.
+    ends = np.where(around < 1, 1 - around / 2, 1 / np.maximum(2 * around, 1e-300))
+    if column.choice is not None:
+        ends = np.ones_like(ends)
+    inner = np.maximum(1 - around, 0.0)
+    return np.where(is_end, ends, inner) * some, np.where(is_end, 1.0, inner) * some
