@@ -21,7 +21,7 @@ import numpy as np
 
 from dp_core.analysis.query.answer_notes import notes_of, outside_note
 from dp_core.analysis.query.asked_counts import Asked, Counted, QueryCell
-from dp_core.analysis.query.declared_sums import DeclaredAnswer, answer_declared, unused_declaration
+from dp_core.analysis.query.declared_sums import answer_declared, unused_declaration
 from dp_core.analysis.query.possible_answers import check_informative, possible_answers
 from dp_core.analysis.query.sources import NOTE, Sources, asked_groups
 from dp_core.analysis.query.term_intervals import (
@@ -38,7 +38,7 @@ from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.schema.definition import Schema
 
 _ESTIMATED_AT = 0.95
-"""Level of the intervals from which the estimate of a declared quantile follows."""
+"""Level of the intervals from which the estimate of a declared statistic follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,44 +179,28 @@ def _from_declared(
 ) -> QueryResult | None:
     """Return an answer from what was measured for a declared statistic; None if there is none.
 
-    For a quantile, the tables also have an interval, which is the shorter one if groups are small
-    or noise is large. Each of the two is computed with half of the error probability, so both
-    contain the quantile with at least the stated probability, and so does their intersection.
-    Where what was declared determines nothing, the tables answer alone; their noise is independent
-    of this.
+    Estimates from sums and from tables are combined by precision (`DeclaredAnswer.combined`).
     """
     if sampling or not sources.declared:
         return None
     question = asked.question
-
-    def answered(level: float) -> DeclaredAnswer | None:
-        own = sources.declared, question, sources.schema, sources.pooled
-        return answer_declared(*own, level=level)
-
-    found = answered(level)
+    found = answer_declared(sources.declared, question, sources.schema, sources.pooled, level=level)
     if found is None:
         return None
-    if question.measure == "quantile":
-        half, plain = (1 + level) / 2, replace(sources, declared=())
-        tables, own = ask(plain, text, level=half), answered(half)
-        if tables.undetermined is None and own is not None:
-            alone = ask(plain, text, level=level)
-            both, plainly = ({each.codes: each for each in of.cells} for of in (tables, alone))
-            of_tables = [
-                (both if np.isfinite(high) else plainly)[codes]
-                for codes, high in zip(own.labels, own.highs, strict=True)
-            ]
-            found = own.within([(each.estimate, each.low, each.high) for each in of_tables])
-            if level != _ESTIMATED_AT:
-                # The estimate does not depend on the level.
-                usual = _from_declared(sources, asked, text, _ESTIMATED_AT, sampling)
-                assert usual is not None
-                found = found.with_estimates([each.estimate for each in usual.cells])
+    tables = ask(replace(sources, declared=()), text, level=level)
+    if tables.undetermined is None:
+        cells = {each.codes: each for each in tables.cells}
+        found = found.combined([cells[codes] for codes in found.labels])
+        if level != _ESTIMATED_AT:
+            # The estimate does not depend on the level.
+            usual = _from_declared(sources, asked, text, _ESTIMATED_AT, sampling)
+            assert usual is not None
+            found = found.with_estimates([each.estimate for each in usual.cells])
     place = {codes: at for at, codes in enumerate(asked.labels())}
     places = [place[codes] for codes in found.labels]
     possible = possible_answers(asked, terms_of(asked)).at(places)
     ends = found.values, found.lows, found.highs
-    cells = tuple(
+    stated = tuple(
         QueryCell(codes, *_plain(value, low, high, math.nan), possible=bool(allowed))
         for codes, value, low, high, allowed in zip(
             found.labels, *possible.cut(ends), possible.allowed, strict=True
@@ -225,7 +209,7 @@ def _from_declared(
     return QueryResult(
         question,
         question.groups,
-        cells,
+        stated,
         level,
         sampling,
         notes=(*found.notes, *([outside_note(question)] if possible.outside(ends) else [])),

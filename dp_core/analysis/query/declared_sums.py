@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from dp_core.analysis.query.asked_counts import Asked
+from dp_core.analysis.query.asked_counts import Asked, QueryCell
 from dp_core.bundle.reading import Bundle
 from dp_core.client.released import Totals
 from dp_core.inference.count_intervals import fieller
@@ -65,25 +65,34 @@ class DeclaredAnswer:
     highs: Floats
     notes: tuple[str, ...]
 
-    def within(self, others: Sequence[tuple[float | None, float | None, float | None]]) -> Self:
-        """Return the intersection of these intervals with others.
+    def combined(self, others: Sequence[QueryCell]) -> Self:
+        """Return the mean of these answers and others, each weighted by the other's squared margin.
 
-        Where they do not meet, this answer's own interval stays.
+        Their noise is independent. If the two differ by more than this answer's margin explains,
+        bins mislead the other one, so its margin is at least the rest of the difference. Where this
+        one is not determined, the other is the answer.
 
         Args:
-            others: Estimate and both ends of the other interval of each group; None where it is not
-                determined.
+            others: The other answer of each group.
         """
-        found = np.array(others, dtype=np.float64).reshape(len(self.labels), 3)
-        value, low, high = found.T
-        low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
-        first, last = np.maximum(self.lows, low), np.minimum(self.highs, high)
-        apart = first > last
-        first, last = np.where(apart, self.lows, first), np.where(apart, self.highs, last)
-        # The estimate of the shorter interval.
-        others_first = np.isnan(self.values) | (high - low < self.highs - self.lows)
-        values = np.where(others_first & ~np.isnan(value), value, self.values)
-        return replace(self, values=np.clip(values, first, last), lows=first, highs=last)
+        ends = [(cell.estimate, cell.low, cell.high) for cell in others]
+        value, low, high = np.array(ends, dtype=np.float64).reshape(len(self.labels), 3).T
+        own = np.maximum(self.highs - self.values, self.values - self.lows)
+        other = np.maximum(high - value, value - low)
+        alone, some = np.isnan(value), np.isfinite(own)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            apart = value - self.values
+            other = np.maximum(other, np.sqrt(np.maximum(apart**2 - own**2, 0.0)))
+            weight = np.where(own > 0, own**2 / (own**2 + other**2), 0.0)
+            values = self.values + weight * apart
+            margin = np.hypot((1 - weight) * own, weight * other)
+        both = values, values - margin, values + margin
+        own_ends = self.values, self.lows, self.highs
+        values, lows, highs = (
+            np.where(alone, mine, np.where(some, mean, its))
+            for mine, mean, its in zip(own_ends, both, (value, low, high), strict=True)
+        )
+        return replace(self, values=values, lows=lows, highs=highs)
 
     def with_estimates(self, estimates: Sequence[float | None]) -> Self:
         """Return the answer with other estimates, moved into its intervals.
@@ -162,8 +171,7 @@ def answer_declared(
         )
         note = (
             "Answered from counts of narrow ranges that were measured for the declared quantiles of"
-            f" {_table_words(table)}, and from the tables. The interval is the intersection of"
-            " both."
+            f" {_table_words(table)}, and from the tables, weighted by their precision."
         )
         return DeclaredAnswer(labels, values, lows, highs, (note,))
     counts, shape, layers, sums_ = best.answers
@@ -275,7 +283,8 @@ def _table_words(table: ValueTable) -> str:
 def _notes(sums: DeclaredSums, found: GroupSums, question: Question) -> tuple[str, ...]:
     first = (
         f"Answered from sums that were measured for the declared {question.measure} of"
-        f" {_table_words(sums.table)}, from the numbers' own values and not from the schema's bins."
+        f" {_table_words(sums.table)}, and from the tables, weighted by their precision. The sums"
+        " are of the numbers' own values, not of the schema's bins."
     )
     limits = sorted({float(each) for each in found.limits})
     span = (

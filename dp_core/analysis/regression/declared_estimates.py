@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -84,7 +84,11 @@ def declared_estimates(
 
 
 def combined_by_precision(
-    names: Sequence[str], declared: Combined, others: Mapping[str, int], sets: Combined
+    names: Sequence[str],
+    declared: Combined,
+    others: Mapping[str, int],
+    sets: Combined,
+    hidden: Collection[str] = (),
 ) -> Combined:
     """Return the coefficients from sums and sets together, each weighted by the other's noise.
 
@@ -98,6 +102,8 @@ def combined_by_precision(
         declared: Their estimates from the sums.
         others: Positions of those that the sets tell, by name.
         sets: Estimates from the sets, whose intervals include the errors of the sets.
+        hidden: Names of those that the noise of the sums hides, which follow from the sets alone
+            where these tell them; none by default.
     """
     at = np.array([place for place, name in enumerate(names) if name in others], dtype=np.intp)
     there = np.array([others[names[place]] for place in at], dtype=np.intp)
@@ -110,10 +116,11 @@ def combined_by_precision(
         np.fill_diagonal(noise, np.maximum(np.diag(noise), least))
     v, u = np.diag(own)[at], np.diag(other)[at]
     apart = declared.estimate[at] - sets.estimate[there]
-    u = np.maximum(u, apart**2 - v)
-    other[at, at] = u
     of_sums = np.ones(len(names))
-    of_sums[at] = u / np.maximum(u + v, 1e-300)
+    told = np.array([names[place] not in hidden for place in at], dtype=bool)
+    u = np.where(told, np.maximum(u, apart**2 - v), u)
+    other[at, at] = u
+    of_sums[at] = np.where(told, u / np.maximum(u + v, 1e-300), 0.0)
     of_sets = 1 - of_sums
     estimate = declared.estimate.copy()
     estimate[at] = of_sums[at] * estimate[at] + of_sets[at] * sets.estimate[there]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import cast
@@ -41,7 +42,7 @@ from dp_core.analysis.regression.regression_answer import (
     SetFit,
     SetRows,
 )
-from dp_core.analysis.regression.set_errors import NotGiven, corrected
+from dp_core.analysis.regression.set_errors import NotGiven, corrected, hidden_by_noise
 from dp_core.analysis.regression.survey_answer import (
     DesignUsed,
     cluster_concerns,
@@ -131,15 +132,21 @@ def infer(
     factor = size_factor(claims.rows, bundle.records)
     plain = all(frame.weights is None for frame in frames)
     declared = declared_estimates(bundle, formula, frames, known) if plain else None
-    if declared is None:
+    not_given: tuple[NotGiven, ...] = ()
+    try:
         found = analyse(
             *(formula, frames, claims.schema, bundle.rule),
             family=known,
             size_factor=factor,
             by_bin=True,
         )
+    except BadInput:
+        if declared is None:
+            raise
+        found = Analysis(formula, declared[0], (), declared[1])
     else:
-        found = _with_sets(bundle, formula, *declared, frames, known, factor)
+        if declared is not None:
+            found, not_given = _with_sets(bundle, found, *declared, frames)
     of_persons = about_persons(claims.schema, formula.columns)
     alike: tuple[Concern, ...] = ()
     survey: DesignUsed | None = None
@@ -161,13 +168,13 @@ def infer(
     if declared is not None:
         notes.insert(0, FROM_SUMS)
         answered_from, words, covers = "declared", DECLARED, DECLARED.covers
-    not_given: tuple[NotGiven, ...] = ()
     names = coefficient_names(design)
     if declared is None:
         about = alike
         if of_persons:
             about = (*about, *household_concerns(bundle, formula, names))
-        combined, not_given = corrected(bundle, formula, design, frames, fits, combined)
+        with_errors = corrected(bundle, formula, design, frames, fits, combined)
+        combined, not_given = with_errors.combined, with_errors.not_given
         if combined is not None and np.any(combined.added):
             words = with_known_errors(words, combined.by_differences)
     about = (*about, *few_sets(combined, names))
@@ -231,33 +238,31 @@ def infer(
 
 
 def _with_sets(
-    bundle: Bundle,
-    formula: Formula,
-    design: Design,
-    declared: Combined,
-    frames: Sequence[Frame],
-    family: Family | None,
-    factor: float,
-) -> Analysis:
-    """Return a declared analysis, combined with that of the sets if these have a solution."""
-    schema = bundle.claims.schema
-    assert bundle.rule is not None
-    try:
-        sets = analyse(
-            *(formula, frames, schema, bundle.rule),
-            family=family,
-            size_factor=factor,
-            by_bin=True,
-        )
-    except BadInput:
-        return Analysis(formula, design, (), declared)
+    bundle: Bundle, sets: Analysis, design: Design, declared: Combined, frames: Sequence[Frame]
+) -> tuple[Analysis, tuple[NotGiven, ...]]:
+    """Return a declared analysis, combined with that of the sets, and what noise hides in both."""
     assert sets.combined is not None
-    other, not_given = corrected(bundle, formula, sets.design, frames, sets.fits, sets.combined)
-    assert other is not None
-    hidden = {name for each in not_given for name in each.coefficients}
-    places = {name: at for at, name in enumerate(sets.names) if name not in hidden}
-    names = coefficient_names(design)
-    return Analysis(formula, design, (), combined_by_precision(names, declared, places, other))
+    formula, names = sets.formula, coefficient_names(design)
+    found = corrected(bundle, formula, sets.design, frames, sets.fits, sets.combined)
+    assert found.combined is not None
+    sampling = dict(zip(sets.names, np.diag(sets.combined.within).tolist(), strict=True))
+    # A coefficient that the sets do not have may have any of the usual effects.
+    largest = max(found.effects.values(), default=math.inf)
+
+    def errors(of: Combined) -> dict[str, float]:
+        """Return the standard error of each coefficient by noise, in usual effects."""
+        return {
+            name: math.sqrt(max(variance - sampling.get(name, 0.0), 0.0))
+            / found.effects.get(name, largest)
+            for name, variance in zip(names, np.diag(of.variance).tolist(), strict=True)
+        }
+
+    lost = {name for each in found.not_given for name in each.coefficients}
+    places = {name: at for at, name in enumerate(sets.names) if name not in lost}
+    of_sums = hidden_by_noise(errors(declared))
+    hidden = {name for each in of_sums for name in each.coefficients}
+    both = combined_by_precision(names, declared, places, found.combined, hidden)
+    return Analysis(formula, design, (), both), hidden_by_noise(errors(both), "declared sums")
 
 
 def _with_clusters(

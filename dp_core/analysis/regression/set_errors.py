@@ -19,7 +19,7 @@ Berkson, J. (1950). Are there two regressions? JASA 45(250), 164-180.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -70,6 +70,21 @@ class NotGiven:
     epsilon_times: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """Coefficients from the sets, with the errors of the sets.
+
+    Attributes:
+        combined: The coefficients; None for a single set.
+        not_given: Those that the published results do not determine.
+        effects: Usual effect of each coefficient, by name; empty where errors are not known.
+    """
+
+    combined: Combined | None
+    not_given: tuple[NotGiven, ...]
+    effects: Mapping[str, float]
+
+
 def corrected(
     bundle: Bundle,
     formula: Formula,
@@ -77,7 +92,7 @@ def corrected(
     frames: Sequence[Frame],
     fits: Sequence[Fit],
     combined: Combined | None,
-) -> tuple[Combined | None, tuple[NotGiven, ...]]:
+) -> Corrected:
     """Return the coefficients with the errors of the sets in their intervals, and those not given.
 
     Args:
@@ -89,11 +104,11 @@ def corrected(
         combined: The coefficients from the sets, by the rule of the release; None for a single set.
     """
     if bundle.origin in ("drawn", "chosen"):
-        return combined, _undetermined(design)
+        return Corrected(combined, _undetermined(design), {})
     noise = TableNoise(bundle, formula, design, frames, fits)
     missing = [*_undetermined(design), *_not_measured(bundle, formula, noise)]
     if combined is None:
-        return None, tuple(missing)
+        return Corrected(None, tuple(missing), {})
     back = noise.back
     added = np.zeros_like(back)
     if bundle.rule == "posterior":
@@ -136,7 +151,8 @@ def corrected(
         degrees_of_freedom=combined.degrees_of_freedom * ratio**2,
     )
     missing += _hidden(noise, np.sqrt(np.diag(doubt)) / noise.effects, missing, by_bins=True)
-    return found, tuple(missing)
+    effects = dict(zip(noise.columns, noise.effects.tolist(), strict=True))
+    return Corrected(found, tuple(missing), effects)
 
 
 def _hidden(
@@ -151,29 +167,40 @@ def _hidden(
         by_bins: Whether the errors are those by bins; False by default.
     """
     gone = {name for each in missing for name in each.coefficients}
-    hidden = {
-        name: error
-        for name, error in zip(noise.columns, errors.tolist(), strict=True)
-        if error >= UNTOLD and name not in gone
-    }
-    if not hidden:
+    pairs = zip(noise.columns, errors.tolist(), strict=True)
+    found = {name: error for name, error in pairs if name not in gone}
+    if not by_bins:
+        yield from hidden_by_noise(found)
         return
-    own, times = tuple(hidden), min(hidden.values()) / UNTOLD
-    if by_bins:
+    hidden = tuple(name for name, error in found.items() if error >= UNTOLD)
+    if hidden:
         columns = listed([name for name in noise.formula.columns if name in noise.values])
         reason = (
-            f"{listed(own)}: this depends on how the values of {columns} are distributed within"
+            f"{listed(hidden)}: this depends on how the values of {columns} are distributed within"
             " bins, which the release did not measure. Narrower bins where many records share a"
             " bin would tell it."
         )
-        yield NotGiven("bins", own, reason, None)
-        return
+        yield NotGiven("bins", hidden, reason, None)
+
+
+def hidden_by_noise(errors: Mapping[str, float], of: str = "tables") -> tuple[NotGiven, ...]:
+    """Return the coefficients that noise hides, if there are any.
+
+    Args:
+        errors: Standard error of each coefficient by noise, in usual effects.
+        of: What has the noise; `tables` by default.
+    """
+    hidden = {name: error for name, error in errors.items() if error >= UNTOLD}
+    if not hidden:
+        return ()
+    own, times = tuple(hidden), min(hidden.values()) / UNTOLD
+    stated = f"{max(times, 1.1):.2g}" if times < 10 else f"{times:,.0f}"
     reason = (
-        f"{listed(own)}: the noise of the tables is larger than most effects. A release like this"
-        f" one would need about {max(times, 1.1):.2g} times the epsilon to estimate the first of"
+        f"{listed(own)}: the noise of the {of} is larger than most effects. A release like this"
+        f" one would need about {stated} times the epsilon to estimate the first of"
         " them."
     )
-    yield NotGiven("noise", own, reason, times)
+    return (NotGiven("noise", own, reason, times),)
 
 
 def _undetermined(design: Design) -> tuple[NotGiven, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import dp_core as dp
 from dp_core.analysis.regression.declared_estimates import combined_by_precision
 from dp_core.inference.combine import Combined
 
@@ -45,6 +47,14 @@ def test_sets_that_contradict_the_sums_count_for_little():
     assert found.variance[0, 0] == pytest.approx(1 + 1 / (1 / 2 + 1 / 98))
 
 
+def test_what_the_noise_of_the_sums_hides_follows_from_the_sets_alone():
+    sums, sets = estimates([50.0], [400.0], [1.0]), estimates([1.0], [2.0], [1.0])
+    found = combined_by_precision(["x"], sums, {"x": 0}, sets, {"x"})
+    assert (found.estimate, found.variance) == (pytest.approx(1.0), pytest.approx(2.0))
+    alone = combined_by_precision(["x"], sums, {}, sets, {"x"})
+    assert (alone.estimate, alone.variance) == (pytest.approx(50.0), pytest.approx(400.0))
+
+
 def test_the_variance_is_that_of_draws():
     """Correlated coefficients, with sampling error in common: against the estimates' own spread."""
     rng = np.random.default_rng(1)
@@ -71,3 +81,37 @@ def test_a_variance_below_the_sampling_error_is_not_believed():
     sums, sets = estimates([1.0], [0.5], [0.5]), estimates([1.0], [2.0], [1.0])
     found = combined_by_precision(["x"], sums, {"x": 0}, sets)
     assert found.variance[0, 0] == pytest.approx(1 + 1 / (1 / 0.05 + 1))
+
+
+def test_what_neither_sums_nor_sets_tell_is_not_given():
+    """No record has the level. The others are given, from sums and sets or from the sets alone."""
+    rng = np.random.default_rng(3)
+    group = rng.choice(["a", "b", "rare"], 4000, p=[0.6, 0.4, 0])
+    pay = np.clip(20 + 5 * (group == "b") + rng.normal(0, 8, 4000), 0, 59.9)
+    made = dp.release(
+        pd.DataFrame({"group": group, "pay": pay}),
+        schema={
+            "version": 1,
+            "title": "Pay",
+            "columns": {
+                "group": {"type": "category", "levels": ["rare", "a", "b"]},
+                "pay": {"type": "number", "min": 0, "max": 60, "bins": 20},
+            },
+        },
+        epsilon=0.5,
+        sets=3,
+        seed=1,
+        analyses=["pay ~ group"],
+    )
+    answer = made.infer("pay ~ group")
+    assert answer.answered_from == "declared"
+    given = {each.name: each.combined for each in answer.coefficients}
+    gone = {name: each for each in answer.not_given for name in each.coefficients}
+    assert {"Intercept", "group[T.b]"} <= {*given}
+    assert {*given, *gone} == {"Intercept", "group[T.rare]", "group[T.b]"}
+    # Whatever the noise: what is given has an error of less than half a usual effect.
+    assert all((each.high - each.low) / 3.92 < 0.55 * pay.std() for each in given.values())
+    for each in gone.values():
+        assert each.kind == "noise"
+        assert each.epsilon_times > 1
+        assert "the noise of the declared sums" in each.reason

@@ -94,10 +94,14 @@ def judged(text, cliques, *, rule="posterior", scale=0.3, origin="modelled", mor
     claims = SimpleNamespace(schema=SCHEMA, sets=3)
     items = [*measured(file if off is None else off(file), cliques, scale), *more]
     bundle = Bundle(Path(), claims, rule, float(rows), items, origin=origin)
-    after, missing = corrected(bundle, formula, found.design, frames, found.fits, found.combined)
-    gone = {name: each for each in missing for name in each.coefficients}
+    after = corrected(bundle, formula, found.design, frames, found.fits, found.combined)
+    gone = {name: each for each in after.not_given for name in each.coefficients}
     return SimpleNamespace(
-        names=found.names, before=found.combined, after=after, gone=gone, design=found.design
+        names=found.names,
+        before=found.combined,
+        after=after.combined,
+        gone=gone,
+        design=found.design,
     )
 
 
