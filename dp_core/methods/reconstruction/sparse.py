@@ -66,10 +66,7 @@ class SparseModel(FittedTables):
         return counts * float(self.rows / self.weights.sum())
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        from dp_core.methods.reconstruction.kernels.alias import AliasTable
-
-        drawn = np.empty(rows, dtype=np.int64)
-        AliasTable.build(self.weights.astype(np.float64)).draw(drawn, rng=rng)
+        drawn = rng.choice(self.weights.size, size=rows, p=self.weights / self.weights.sum())
         codes = np.ascontiguousarray(self.cells[drawn].T)
         return self.zeros.repair(Dataset(self.domain, codes), rng=rng)
 
@@ -81,7 +78,7 @@ class Sparse(MadeAnew[SparseModel]):
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset({"sparse"})
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
-        # Codes, weights and alias table of the kept cells, fewer than rows; the set and its copy.
+        # Codes, weights and probabilities of the kept cells, fewer than rows; the set and its copy.
         return (4 * row_bytes(domain) + 64) * rows + (32 << 20)
 
     def make(

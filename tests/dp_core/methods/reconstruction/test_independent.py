@@ -8,7 +8,6 @@ from dp_core.client.released import Table
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction import independent
 from dp_core.methods.reconstruction.independent import Independent
-from dp_core.methods.reconstruction.kernels.alias import AliasTable
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.measured import NONE, noisy_table
 from tests.statistical import FALSE_ALARM
@@ -126,33 +125,3 @@ def test_levels_that_the_rules_exclude_altogether_hold_nothing():
     found = Independent().fit(DOMAIN, given, rows=700, zeros=zeros, rng=np.random.default_rng(0))
     np.testing.assert_allclose(found.tables[1].values, [0, 700 / 3, 700 / 3, 0, 700 / 3])
     np.testing.assert_allclose(found.project(("b",)), found.tables[1].values, atol=0.01)
-
-
-def test_a_cell_without_weight_is_never_drawn():
-    weights = np.array([0.0, 1.0, 1e-12, 0.0, 3.0, 0.0])
-    out = np.empty(100_000, dtype=np.int64)
-    AliasTable.build(weights).draw(out, rng=np.random.default_rng(3))
-    assert set(np.unique(out)) <= {1, 4}
-
-
-def test_a_table_of_zeros_is_drawn_from_evenly():
-    out = np.empty(40_000, dtype=np.int64)
-    AliasTable.build(np.zeros(4)).draw(out, rng=np.random.default_rng(3))
-    assert stats.chisquare(np.bincount(out, minlength=4)).pvalue > FALSE_ALARM
-
-
-def test_one_level_is_always_drawn():
-    out = np.ones(10, dtype=np.uint16)
-    AliasTable.build(np.array([7.0])).draw(out, rng=np.random.default_rng(3))
-    assert not out.any()
-
-
-@pytest.mark.parametrize("kind", [np.uint32, np.int64])
-def test_cells_beyond_16_bits_are_drawn_as_themselves(kind):
-    weights = np.zeros(70_000)
-    weights[[4463, 69_999]] = 1.0, 3.0  # 69,999 has the 16 bits of 4463
-    out = np.empty(40_000, dtype=kind)
-    AliasTable.build(weights).draw(out, rng=np.random.default_rng(3))
-    cells, numbers = np.unique(out, return_counts=True)
-    assert cells.tolist() == [4463, 69_999]
-    assert stats.chisquare(numbers, [10_000, 30_000]).pvalue > FALSE_ALARM
