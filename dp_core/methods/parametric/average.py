@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from statistics import fmean
 
 import numpy as np
 
@@ -27,14 +27,12 @@ class AverageOfMethods(ParametricModel):
 
     Attributes:
         models: The fitted models.
-        weights: Part of each model, summing to 1.
     """
 
     models: tuple[ParametricModel, ...]
-    weights: tuple[Fraction, ...]
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        return averaging.draw(self.models, self.weights, rows, rng=rng)
+        return averaging.draw(self.models, rows, rng=rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,21 +70,19 @@ class Average(Synthesizer):
 
     def asks(self, variables: Variables) -> tuple[Ask, ...]:
         return tuple(
-            dataclasses.replace(ask, step=f"{name.replace('_', '-')}-{ask.step}", share=share)
-            for name, method, part in zip(self.models, self._methods(), self._parts, strict=True)
+            dataclasses.replace(
+                ask, step=f"{name.replace('_', '-')}-{ask.step}", share=ask.share / len(self.models)
+            )
+            for name, method in zip(self.models, self._methods(), strict=True)
             for ask in method.asks(variables)
-            for share in [part * ask.share]
         )
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
         """Return the statistics of all models; the round numbers tell the models apart."""
         released: list[Released] = []
-        for number, (method, part) in enumerate(zip(self._methods(), self._parts, strict=True), 1):
-            own = dataclasses.replace(
-                inputs,
-                round=number,
-                measure_cost=inputs.measure_cost * part,
-            )
+        cost = inputs.measure_cost / len(self.models)
+        for number, method in enumerate(self._methods(), start=1):
+            own = dataclasses.replace(inputs, round=number, measure_cost=cost)
             released += method.measure(own, variables)
         return tuple(released)
 
@@ -108,14 +104,8 @@ class Average(Synthesizer):
             )
             for number, method in enumerate(self._methods(), start=1)
         )
-        mean = round(
-            sum(part * model.rows for part, model in zip(self._parts, models, strict=True))
-        )
-        return AverageOfMethods(variables, mean, zeros, models, self._parts)
-
-    @property
-    def _parts(self) -> tuple[Fraction, ...]:
-        return averaging.parts(self.models)
+        mean = round(fmean(model.rows for model in models))
+        return AverageOfMethods(variables, mean, zeros, models)
 
     def _methods(self) -> tuple[Synthesizer, ...]:
         return tuple(registry.find("parametric", name)() for name in self.models)

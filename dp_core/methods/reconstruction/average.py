@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
+from statistics import fmean
 from typing import ClassVar
 
 import numpy as np
@@ -40,13 +39,11 @@ class AverageModel(ReportingSampler):
     Attributes:
         domain: All columns.
         models: The fitted models.
-        weights: Part of each model, summing to 1.
         rows: Estimated number of records.
     """
 
     domain: Domain
     models: tuple[Model, ...]
-    weights: tuple[Fraction, ...]
     rows: int
 
     @property
@@ -62,20 +59,15 @@ class AverageModel(ReportingSampler):
     def series(self, number: int, pieces: int | None = None) -> Sequence[AverageSeries]:
         """Return `number` samplers for pieces of a large set; each mixes samplers of all models."""
         chains = [in_series(model, number, pieces) for model in self.models]
-        return [AverageSeries(each, self.weights) for each in zip(*chains, strict=True)]
+        return [AverageSeries(each) for each in zip(*chains, strict=True)]
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
-        tables = [
-            float(weight) * model.project(clique)
-            for model, weight in zip(self.models, self.weights, strict=True)
-        ]
-        return np.asarray(sum(tables))
+        return np.mean([model.project(clique) for model in self.models], axis=0)
 
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
-        models = _with_listener(self.models, self.weights, progress)
-        return averaging.draw(models, self.weights, rows, rng=rng)
+        return averaging.draw(_with_listener(self.models, progress), rows, rng=rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,27 +76,22 @@ class AverageSeries(ReportingSampler):
 
     Attributes:
         chains: One sampler per model.
-        weights: Part of each model, summing to 1.
     """
 
     chains: Sequence[Sampler]
-    weights: tuple[Fraction, ...]
 
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
     ) -> Dataset:
-        chains = _with_listener(self.chains, self.weights, progress)
-        return averaging.draw(chains, self.weights, rows, rng=rng)
+        return averaging.draw(_with_listener(self.chains, progress), rows, rng=rng)
 
 
-def _with_listener(
-    samplers: Sequence[Sampler], weights: Sequence[Fraction], progress: Progress
-) -> list[WithListener]:
+def _with_listener(samplers: Sequence[Sampler], progress: Progress) -> list[WithListener]:
     """Return samplers that report the progress of the combined drawing."""
-    ends = [0.0, *map(float, itertools.accumulate(weights))]
+    number = len(samplers)
     return [
-        WithListener(sampler, step_of(progress, start, end))
-        for sampler, (start, end) in zip(samplers, itertools.pairwise(ends), strict=True)
+        WithListener(sampler, step_of(progress, at / number, (at + 1) / number))
+        for at, sampler in enumerate(samplers)
     ]
 
 
@@ -146,11 +133,7 @@ class Average:
             method.fit(domain, released, rows=rows, zeros=zeros, rng=rng)
             for method in self._methods()
         )
-        weights = averaging.parts(self.models)
-        number = round(
-            sum(weight * model.rows for weight, model in zip(weights, models, strict=True))
-        )
-        return AverageModel(domain, models, weights, number)
+        return AverageModel(domain, models, round(fmean(model.rows for model in models)))
 
     def restore(
         self,
@@ -177,8 +160,7 @@ class Average:
             method.restore(domain, group, rows=rows, zeros=zeros, released=released)
             for method, group in zip(self._methods(), groups, strict=True)
         )
-        weights = averaging.parts(self.models)
-        return AverageModel(domain, models, weights, rows)
+        return AverageModel(domain, models, rows)
 
     def _methods(self) -> tuple[Reconstructor, ...]:
         return tuple(registry.find("reconstruction", name)() for name in self.models)
