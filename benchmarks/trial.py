@@ -13,7 +13,7 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import A_ROW, ProtectedUnit
 from dp_core.kernel.privacy import Neighbours, Noise, Stage
 from dp_core.methods import registry
-from dp_core.methods.parametric.drawn_records import Modelling, measuring
+from dp_core.methods.parametric.drawn_records import Measuring, Modelling
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.selection.selector import Selector
@@ -86,7 +86,7 @@ def trial_plan(
         columns = variables or _levels_only(domain)
         chosen = registry.find("parametric", preset.synthesize)
         chosen = chosen(**{**preset.options.get("synthesize", {}), **(synthesize or {})})
-        selector = measuring(chosen, columns, rows)
+        selector = Measuring(method=chosen, variables=columns, records=rows)
         reconstructor = Modelling(method=chosen, variables=columns, positions=POSITIONS)
         schema = _grid_schema(columns, zeros)
         document: dict[str, object] = {

@@ -20,7 +20,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.kernel import Kernel
 from dp_core.methods import registry
 from dp_core.methods.parametric.column_histograms import ColumnHistograms
-from dp_core.methods.parametric.drawn_records import Modelling, measuring
+from dp_core.methods.parametric.drawn_records import Measuring, Modelling
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
 from dp_core.plan.currency_choice import choose_currency
 from dp_core.plan.presets import PRESETS
@@ -94,7 +94,7 @@ def release(
 ):
     """Return the session, what was released, and the model."""
     method, variables = made(name), COLUMNS[columns]
-    half = measuring(method, variables, ROWS)
+    half = Measuring(method=method, variables=variables, records=ROWS)
     try:
         half.check_basics(neighbours, [])
     except BadInput as refusal:

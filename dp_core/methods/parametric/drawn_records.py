@@ -230,6 +230,11 @@ class Measuring(Selector):
     adaptive: ClassVar[bool] = False
 
     @property
+    def chooses(self) -> bool:  # type: ignore[override]
+        """Whether the method does."""
+        return self.method.chooses
+
+    @property
     def extensions(self) -> tuple[str, ...]:
         """Those of the method."""
         return self.method.extensions
@@ -254,6 +259,10 @@ class Measuring(Selector):
                 " synthesize.rows."
             )
 
+    def choices(self, domain: Domain) -> int:  # noqa: ARG002
+        """Return 0: the method pays for its choices from the measuring budget."""
+        return 0
+
     def select_events(self, domain: Domain, relation: Relation) -> Sequence[Asked]:  # noqa: ARG002
         _, l1_of_count, l2_squared_of_count = count_bounds(relation)
         found = []
@@ -273,23 +282,6 @@ class Measuring(Selector):
         drawn = [item.dataset for item in released if isinstance(item, Records)]
         measured = tuple(item for item in released if not isinstance(item, Records))
         return Selection(measured=measured, records=_join_records(drawn))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choosing(Measuring):
-    """The confidential half of a method that makes private choices."""
-
-    chooses: ClassVar[bool] = True
-
-    def choices(self, domain: Domain) -> int:  # noqa: ARG002
-        """Return 0: the method pays for its choices from the measuring budget."""
-        return 0
-
-
-def measuring(method: Synthesizer, variables: Variables, records: int | None) -> Measuring:
-    """Return the confidential half of a method."""
-    kind = Choosing if method.chooses else Measuring
-    return kind(method=method, variables=variables, records=records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from dp_core.client.released import ReleasedKind
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
 from dp_core.methods import registry
-from dp_core.methods.parametric.drawn_records import Modelling, measuring
+from dp_core.methods.parametric.drawn_records import Measuring, Modelling
 from dp_core.methods.reconstruction.auto import AutoReconstruction
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.reconstructor import TABLES, Reconstructor
@@ -166,7 +166,7 @@ def read_parametric(
     columns = variables(schema)
     return (
         schema,
-        measuring(method, columns, rows),
+        Measuring(method=method, variables=columns, records=rows),
         Modelling(method=method, variables=columns, positions=number),
     )
 
