@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, repeat
 from typing import ClassVar
 
 import numpy as np
@@ -38,7 +40,7 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import (
     ReportingSampler,
     step_of,
 )
-from dp_core.methods.reconstruction.sampling.series import Owed
+from dp_core.methods.reconstruction.sampling.series import CorrectedPieces
 from dp_core.methods.replicates.posterior.larger_draws import working_memory
 from dp_core.methods.replicates.posterior.posterior_tables import measured_tables
 from dp_core.schema.structure.structural_zeros import StructuralZeros
@@ -75,9 +77,44 @@ class GumModel(ReportingSampler, FittedTables):
 
     options: Gum
 
-    def series(self, number: int, pieces: int | None = None) -> Sequence[GumSeries]:
-        """Return `number` samplers for pieces of a large set."""
-        return [GumSeries(self, early_pieces(number, pieces, at)) for at in range(number)]
+    def series(self, number: int, pieces: int | None = None) -> Sequence[CorrectedPieces]:
+        """Return `number` samplers for pieces of a large set.
+
+        A piece gets fewer rounds than a whole set and keeps a slightly larger error, which the next
+        piece corrects. So early pieces get one sweep only, and few rounds after those that the
+        rules need. Pairs that no table contains are not adjusted: in a large set their sampling
+        noise is small.
+        """
+        options = self.options
+        last = replace(options, rounds=min(options.rounds, _ROUNDS_OF_A_PIECE), implied=False)
+        rules = rule_cliques(self.domain, self.tables, self.zeros)
+        first = replace(
+            last,
+            rounds=min(last.rounds, _ROUNDS_AFTER_RULES) if rules else last.rounds,
+            sweeps=min(last.sweeps, 1),
+        )
+        late, early = (partial(self._records, options=each) for each in (last, first))
+        # A sampler draws every `number`-th piece. Errors of all but its last ones are corrected.
+        own = [0 if pieces is None else len(range(at, pieces, number)) for at in range(number)]
+        return [
+            CorrectedPieces(
+                self.domain, self.tables, chain(repeat(early, each - _LAST_PIECES), repeat(late))
+            )
+            for each in own
+        ]
+
+    def _records(
+        self,
+        rows: int,
+        tables: tuple[Table, ...],
+        *,
+        options: Gum,
+        rng: np.random.Generator,
+        progress: Progress,
+    ) -> Dataset:
+        """Return records drawn with other tables and options."""
+        model = replace(self, tables=tables, options=options)
+        return model.sample_reporting(rows, rng=rng, progress=progress)
 
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
@@ -137,59 +174,6 @@ class GumModel(ReportingSampler, FittedTables):
                 seed=int(rng.integers(1 << 63)),
                 progress=progress,
             )
-
-
-class GumSeries(ReportingSampler):
-    """A sampler for pieces of a large set; each piece is fitted to the counts that the set lacks.
-
-    A piece gets fewer rounds than a whole set and keeps a slightly larger error, which the next
-    piece corrects. So early pieces get one sweep only, and few rounds after those that the rules
-    need. Pairs that no table contains are not adjusted: in a large set their sampling noise is
-    small.
-    """
-
-    def __init__(self, model: GumModel, early: int) -> None:
-        """Start a set.
-
-        Args:
-            model: Model that draws the records.
-            early: Number of pieces that get less work, because later ones correct their errors.
-        """
-        options = model.options
-        last = replace(options, rounds=min(options.rounds, _ROUNDS_OF_A_PIECE), implied=False)
-        rules = rule_cliques(model.domain, model.tables, model.zeros)
-        first = replace(
-            last,
-            rounds=min(last.rounds, _ROUNDS_AFTER_RULES) if rules else last.rounds,
-            sweeps=min(last.sweeps, 1),
-        )
-        self._model = replace(model, options=last)
-        self._early_model = replace(model, options=first)
-        self._early = early
-        self._owed = Owed(model.domain, model.tables)
-
-    def sample_reporting(
-        self, rows: int, *, rng: np.random.Generator, progress: Progress
-    ) -> Dataset:
-        model = self._early_model if self._early > 0 else self._model
-        model = replace(model, tables=self._owed.of(rows))
-        piece = model.sample_reporting(rows, rng=rng, progress=progress)
-        self._early -= 1
-        self._owed.add(piece)
-        return piece
-
-
-def early_pieces(lanes: int, pieces: int | None, lane: int) -> int:
-    """Return how many pieces of a lane have enough later ones to correct their errors.
-
-    Args:
-        lanes: Number of lanes of the set.
-        pieces: Number of pieces of the set; None if it is not known.
-        lane: Position of the lane, which draws every `lanes`-th piece from this one.
-    """
-    if pieces is None:
-        return 0
-    return max(0, len(range(lane, pieces, lanes)) - _LAST_PIECES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

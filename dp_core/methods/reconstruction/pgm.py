@@ -11,6 +11,8 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from typing import ClassVar
 
 import numpy as np
@@ -38,7 +40,7 @@ from dp_core.methods.reconstruction.sampling.drawing_progress import (
     ReportingSampler,
     step_of,
 )
-from dp_core.methods.reconstruction.sampling.series import Owed
+from dp_core.methods.reconstruction.sampling.series import CorrectedPieces
 from dp_core.methods.replicates.posterior.larger_draws import working_memory
 from dp_core.methods.replicates.posterior.posterior_tables import measured_tables
 from dp_core.schema.structure.structural_zeros import StructuralZeros
@@ -77,10 +79,13 @@ class GraphicalModel(ReportingSampler, FittedTables):
         self,
         number: int,
         pieces: int | None = None,  # noqa: ARG002
-    ) -> Sequence[GraphicalSeries]:
-        """Return `number` samplers for pieces of a large set."""
-        tables = self.held_to(piece_rows(self.domain))
-        return [GraphicalSeries(self, tables) for _ in range(number)]
+    ) -> Sequence[CorrectedPieces]:
+        """Return `number` samplers for pieces of a large set.
+
+        Every record is visited once; the next piece corrects the remaining error.
+        """
+        tables, once = self.held_to(piece_rows(self.domain)), partial(self.drawn, sweeps=1)
+        return [CorrectedPieces(self.domain, tables, repeat(once)) for _ in range(number)]
 
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
@@ -137,31 +142,6 @@ class GraphicalModel(ReportingSampler, FittedTables):
             with suppress(KeyError):  # an intermediate table would be too large
                 tables.append(Table(self.domain.project(clique), answers.table(clique)))
         return tuple(tables)
-
-
-class GraphicalSeries(ReportingSampler):
-    """A sampler for pieces of a large set; each piece is adjusted to the counts that the set lacks.
-
-    Every record is visited once; the next piece corrects the remaining error.
-    """
-
-    def __init__(self, model: GraphicalModel, tables: Sequence[Table]) -> None:
-        """Start a set.
-
-        Args:
-            model: Model that draws the records.
-            tables: Tables of the whole set that the records are adjusted to.
-        """
-        self._model = model
-        self._owed = Owed(model.domain, tables)
-
-    def sample_reporting(
-        self, rows: int, *, rng: np.random.Generator, progress: Progress
-    ) -> Dataset:
-        tables = self._owed.of(rows)
-        piece = self._model.drawn(rows, tables, sweeps=1, rng=rng, progress=progress)
-        self._owed.add(piece)
-        return piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ record.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,35 +17,41 @@ from numpy.typing import NDArray
 from dp_core.client.released import Table
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
+from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, ReportingSampler
 from dp_core.metrics.marginal_error import Tally
 
 
-class Owed:
-    """Keeps the tables of the records that a set still lacks.
+class CorrectedPieces(ReportingSampler):
+    """A sampler for pieces of a large set; each is fitted to the counts that the set lacks."""
 
-    Attributes:
-        domain: All columns.
-        tables: Target tables of the whole set, with any total and distinct cliques.
-    """
+    def __init__(
+        self, domain: Domain, tables: Sequence[Table], drawings: Iterable[Callable[..., Dataset]]
+    ) -> None:
+        """Start a set.
 
-    def __init__(self, domain: Domain, tables: Sequence[Table]) -> None:
-        self.domain = domain
-        self.tables = tuple(tables)
+        Args:
+            domain: All columns.
+            tables: Target tables of the whole set, with any total and distinct cliques.
+            drawings: For each piece, a function of its rows and target tables, and of the keyword
+                arguments `rng` and `progress`, that returns the piece.
+        """
+        self._tables = tuple(tables)
         self._drawn = Tally(domain, [table.clique for table in tables])
+        self._drawings = iter(drawings)
 
-    def of(self, rows: int) -> tuple[Table, ...]:
-        """Return nonnegative target tables for the next `rows` records, with about that total."""
+    def sample_reporting(
+        self, rows: int, *, rng: np.random.Generator, progress: Progress
+    ) -> Dataset:
         after = self._drawn.rows + rows
-        return tuple(
-            Table(table.domain, np.maximum(self._wanted(table, after), 0.0))
-            for table in self.tables
+        targets = tuple(
+            Table(table.domain, np.maximum(self._lacking(table, after), 0.0))
+            for table in self._tables
         )
-
-    def add(self, piece: Dataset) -> None:
-        """Count the records of a drawn piece."""
+        piece = next(self._drawings)(rows, targets, rng=rng, progress=progress)
         self._drawn.add(piece)
+        return piece
 
-    def _wanted(self, table: Table, rows: int) -> NDArray[np.float64]:
+    def _lacking(self, table: Table, rows: int) -> NDArray[np.float64]:
         total = float(table.values.sum())
         share = (
             table.values / total if total > 0 else np.full_like(table.values, 1 / table.values.size)

@@ -15,7 +15,7 @@ from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.independent import Independent
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.reconstruction.reconstructor import in_series, piece_rows
-from dp_core.methods.reconstruction.sampling.series import Owed
+from dp_core.methods.reconstruction.sampling.series import CorrectedPieces
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.exact_tables import summed
 from tests.measured import NONE, noisy_table
@@ -60,21 +60,32 @@ def records_off(pieces, zeros=NONE):
     )
 
 
+def owed_by(table, drawn):
+    """Return what a set lacks of a column's table before each of these pieces is drawn."""
+    owed = []
+
+    def drawing(codes):
+        def draw(_rows, tables, **_given):
+            owed.append(tables[0].values.tolist())
+            return Dataset(table.domain, np.array([codes], dtype=np.uint16))
+
+        return draw
+
+    series = CorrectedPieces(table.domain, [table], map(drawing, drawn))
+    for codes in drawn:
+        series.sample(len(codes), rng=np.random.default_rng(0))
+    return owed
+
+
 def test_what_is_owed_is_the_sets_part_so_far_less_what_was_drawn():
     table = Table(Domain(("a",), (3,)), np.array([5.0, 3.0, 2.0]))
-    owed = Owed(Domain(("a",), (3,)), [table])
-    assert owed.of(10)[0].values.tolist() == [5, 3, 2]
-    owed.add(Dataset(Domain(("a",), (3,)), np.array([[0] * 4 + [1] * 6], dtype=np.uint16)))
-    assert owed.of(10)[0].values.tolist() == [6, 0, 4]
+    owed = owed_by(table, [[0] * 4 + [1] * 6, [1] * 10, [1] * 10, [2]])
     # Nobody owes fewer than no records.
-    owed.add(Dataset(Domain(("a",), (3,)), np.array([[1] * 20], dtype=np.uint16)))
-    assert owed.of(1)[0].values.tolist() == [15.5 - 4, 0, pytest.approx(6.2)]
+    assert owed == [[5, 3, 2], [6, 0, 4], [11, 0, 6], [15.5 - 4, 0, pytest.approx(6.2)]]
 
 
 def test_a_table_without_records_is_owed_evenly():
-    domain = Domain(("a",), (4,))
-    owed = Owed(domain, [Table(domain, np.zeros(4))])
-    assert owed.of(8)[0].values.tolist() == [2, 2, 2, 2]
+    assert owed_by(Table(Domain(("a",), (4,)), np.zeros(4)), [[0] * 8]) == [[2, 2, 2, 2]]
 
 
 @pytest.mark.parametrize("method", [Gum(), Pgm(), Average()], ids=["gum", "pgm", "average"])
