@@ -1,4 +1,4 @@
-"""What a method is given to ask about the data."""
+"""What a method is given: to ask about the data, and to fit a model."""
 
 from __future__ import annotations
 
@@ -65,3 +65,25 @@ class MethodInputs:
             if isinstance(item, Measurement) and not item.clique:
                 return max(1, int(item.values))
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class FitInputs:
+    """What a model is fitted to. Public.
+
+    Attributes:
+        domain: All columns.
+        released: Results of one replicate, at least one of a kind that the method takes. Noisy
+            tables may overlap, repeat a clique (also with its columns in another order) and leave
+            columns out. A table of the empty clique is the number of rows.
+        rows: Number of records if it is public; None to estimate it.
+        zeros: Impossible cells; they get no mass.
+        rng: Generator for ties and start values, by default in a fixed state; fitting is otherwise
+            deterministic.
+    """
+
+    domain: Domain
+    released: Sequence[Released]
+    rows: int | None
+    zeros: StructuralZeros
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))

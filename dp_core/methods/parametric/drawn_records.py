@@ -25,9 +25,10 @@ from dp_core.kernel.privacy import Neighbours, Relation, Stage
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.methods.drawn_answers import draw_cells
 from dp_core.methods.drawn_events import draws_event, urn_event
-from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.binned_tables import binned_domain
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
+from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.reconstruction.sampling.repeated_records import equally_often
 from dp_core.methods.selection.selector import Asked, Selection, Selector
 from dp_core.schema.structure.structural_zeros import StructuralZeros
@@ -285,7 +286,7 @@ class Measuring(Selector):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Modelling:
+class Modelling(Reconstructor):
     """The public half of a method: fits its model to the released results.
 
     Attributes:
@@ -300,23 +301,14 @@ class Modelling:
 
     takes: ClassVar[frozenset[ReleasedKind]] = frozenset(get_args(ReleasedKind))
 
-    def check(self, domain: Domain) -> None:
-        """Accept any domain; the method has already checked it."""
-
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         # The codes, and a few numbers per value while a set is drawn.
         return 12 * row_bytes(domain) * rows + (64 << 20)
 
-    def fit(
-        self,
-        domain: Domain,  # noqa: ARG002
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> ParametricModel:
-        return self.method.fit(self.variables, released, rows=rows, zeros=zeros)
+    def model_of(self, inputs: FitInputs) -> ParametricModel:
+        return self.method.fit(
+            self.variables, inputs.released, rows=inputs.rows, zeros=inputs.zeros
+        )
 
     def restore(
         self,

@@ -14,15 +14,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from dp_core.client.released import Released, ReleasedKind, Table
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.reconstruction.graphical.junction_tree import JunctionTree
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.reconstruction.joint.joint_model import model_of_whole_counts
 from dp_core.methods.reconstruction.pgm import Pgm
-from dp_core.methods.reconstruction.reconstructor import TABLES_AND_INTERACTIONS, Model, piece_rows
+from dp_core.methods.reconstruction.reconstructor import (
+    TABLES_AND_INTERACTIONS,
+    Model,
+    Reconstructor,
+    piece_rows,
+)
 from dp_core.methods.replicates.posterior.posterior_tables import measured_tables
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
@@ -33,13 +37,10 @@ _MOST_VISITS = 2**24  # cells times tables; beyond it GUM is faster and as accur
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AutoReconstruction:
+class AutoReconstruction(Reconstructor):
     """Fit a graphical model (`pgm`) if it is small enough, otherwise use `gum`."""
 
     takes: ClassVar[frozenset[ReleasedKind]] = TABLES_AND_INTERACTIONS
-
-    def check(self, domain: Domain) -> None:
-        """Accept any domain."""
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         # The method is known only once tables are selected, so this is the larger of the two needs.
@@ -49,17 +50,9 @@ class AutoReconstruction:
         pgm = (2 * row_bytes(domain) + 40) * most + fixed
         return max(pgm, Gum().memory(domain, cliques, rows))
 
-    def fit(
-        self,
-        domain: Domain,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,
-    ) -> Model:
-        tables, total = measured_tables(domain, released, rows=rows, zeros=zeros, rng=rng)
-        return self.of_tables(domain, tables, rows=total, zeros=zeros)
+    def model_of(self, inputs: FitInputs) -> Model:
+        tables, total = measured_tables(inputs)
+        return self.of_tables(inputs.domain, tables, rows=total, zeros=inputs.zeros)
 
     def of_tables(
         self, domain: Domain, tables: Sequence[Table], *, rows: int, zeros: StructuralZeros

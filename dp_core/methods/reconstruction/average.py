@@ -16,6 +16,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods import averaging, registry
 from dp_core.methods.averaging import check_models
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.reconstruction.reconstructor import (
     TABLES,
     Model,
@@ -62,7 +63,7 @@ class AverageModel(ReportingSampler):
         return [AverageSeries(each) for each in zip(*chains, strict=True)]
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
-        return np.mean([model.project(clique) for model in self.models], axis=0)
+        return np.asarray(np.mean([model.project(clique) for model in self.models], axis=0))
 
     def sample_reporting(
         self, rows: int, *, rng: np.random.Generator, progress: Progress
@@ -96,7 +97,7 @@ def _with_listener(samplers: Sequence[Sampler], progress: Progress) -> list[With
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Average:
+class Average(Reconstructor):
     """Average several models that are fitted to the same tables, which are paid for once.
 
     Attributes:
@@ -120,20 +121,9 @@ class Average:
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         return sum(method.memory(domain, cliques, rows) for method in self._methods())
 
-    def fit(
-        self,
-        domain: Domain,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,
-    ) -> AverageModel:
-        models = tuple(
-            method.fit(domain, released, rows=rows, zeros=zeros, rng=rng)
-            for method in self._methods()
-        )
-        return AverageModel(domain, models, round(fmean(model.rows for model in models)))
+    def model_of(self, inputs: FitInputs) -> AverageModel:
+        models = tuple(method.model_of(inputs) for method in self._methods())
+        return AverageModel(inputs.domain, models, round(fmean(model.rows for model in models)))
 
     def restore(
         self,

@@ -14,9 +14,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dp_core.client.released import Measurement, Released, ReleasedKind, Table, tables_of
+from dp_core.client.released import Measurement, ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.reconstruction.estimates.consistency import (
     column_tables,
     consistent,
@@ -166,19 +167,12 @@ class BayesNetwork(FromTables):
         # tables, the mixture of the largest ones, and their conditionals.
         return (2 * row_bytes(domain) + 40) * rows + 250 * cells + (32 << 20)
 
-    def fit(
-        self,
-        domain: Domain,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> BayesNetworkModel:
-        measurements = tables_of(released)
+    def model_of(self, inputs: FitInputs) -> BayesNetworkModel:
+        domain, zeros = inputs.domain, inputs.zeros
+        measurements = tables_of(inputs.released)
         known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         fit = clipped if self.tables == "clip" else consistent
-        fitted, total = fit(domain, measurements, rows=rows, zeros=known)
+        fitted, total = fit(domain, measurements, rows=inputs.rows, zeros=known)
         held = {name for table in fitted for name in table.clique}
         columns, _ = column_tables(domain, measurements, rows=total, zeros=known)
         rest = [table for table in columns if held.isdisjoint(table.clique)]

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from dp_core.client.released import Measurement, Released, ReleasedKind, Table, tables_of
+from dp_core.client.released import Measurement, ReleasedKind, Table, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.reconstruction.estimates.consistency import (
     consistent,
     estimates,
@@ -97,24 +98,17 @@ class Cipher(FromTables):
         records = (2 * row_bytes(domain) + 24) * rows
         return 16 * tables + systems + 72 * domain.size() + records + (48 << 20)
 
-    def fit(
-        self,
-        domain: Domain,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,
-    ) -> DenseModel:
+    def model_of(self, inputs: FitInputs) -> DenseModel:
+        domain = inputs.domain
         self.check(domain)
-        zeros = zeros.with_empty_levels(domain, most_cells=domain.size())
-        given, total = self._given(domain, tables_of(released), rows, zeros)
+        zeros = inputs.zeros.with_empty_levels(domain, most_cells=domain.size())
+        given, total = self._given(domain, tables_of(inputs.released), inputs.rows, zeros)
         given = {clique: values / total for clique, values in given.items()}
         # Hundreds of small systems: a second thread of BLAS only waits for the first, at 30 times
         # the CPU where other work shares the cores.
         wide = unknowns([size for size in domain.sizes if size > 1])
         with threadpool_limits(limits=1 if wide < ONE_THREAD else None, user_api="blas"):
-            joint = self._joint(domain, given, zeros, rng)
+            joint = self._joint(domain, given, zeros, inputs.rng)
         joint = self._corrected(joint, ~zeros.mask(domain)) * total
         return DenseModel(domain, (Table(domain, joint),), total, zeros)
 

@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.client.released import Released, ReleasedKind, Table, tables_of
+from dp_core.client.released import ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.reconstruction.estimates.consistency import consistent
 from dp_core.methods.reconstruction.estimates.raking import Margin, rake_among_zeros
 from dp_core.methods.reconstruction.joint.dense_answers import MOST_CELLS, check_size
@@ -40,18 +41,11 @@ class Dense(FromTables):
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:  # noqa: ARG002
         return 72 * domain.size() + (2 * row_bytes(domain) + 24) * rows + (16 << 20)
 
-    def fit(
-        self,
-        domain: Domain,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> DenseModel:
+    def model_of(self, inputs: FitInputs) -> DenseModel:
+        domain = inputs.domain
         self.check(domain)
-        zeros = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
-        tables, rows = consistent(domain, tables_of(released), rows=rows, zeros=zeros)
+        zeros = inputs.zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
+        tables, rows = consistent(domain, tables_of(inputs.released), rows=inputs.rows, zeros=zeros)
         whole = next((table for table in tables if table.clique == domain.columns), None)
         if whole is None:
             whole = Table(domain, self._proportional(domain, tables, rows, zeros))

@@ -21,6 +21,7 @@ import numpy as np
 from dp_core.client.released import Released, ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.option_ranges import NO_OPTION, check_ranges
 from dp_core.methods.reconstruction.estimates.consistency import column_tables, consistent
 from dp_core.methods.reconstruction.estimates.implied_pairs import (
@@ -33,6 +34,7 @@ from dp_core.methods.reconstruction.joint.joint_model import DenseModel, model_o
 from dp_core.methods.reconstruction.reconstructor import (
     TABLES_AND_INTERACTIONS,
     FittedTables,
+    Reconstructor,
     piece_rows,
 )
 from dp_core.methods.reconstruction.sampling.drawing_progress import (
@@ -177,7 +179,7 @@ class GumModel(ReportingSampler, FittedTables):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gum:
+class Gum(Reconstructor):
     """Make the tables consistent, then change records until they match the tables.
 
     Large sets are drawn in pieces (`piece_rows`), and each piece corrects the errors of earlier
@@ -209,9 +211,6 @@ class Gum:
     def __post_init__(self) -> None:
         check_ranges(self, rounds=(0, None), sweeps=(0, None))
 
-    def check(self, domain: Domain) -> None:
-        """Accept any domain; only the tables are held in memory, never their joint table."""
-
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         cells = sum(domain.size(clique) for clique in cliques)
         # Records and their copy while values are changed; working arrays of a visit; tables; the
@@ -220,22 +219,15 @@ class Gum:
         rows, fit = min(rows, piece_rows(domain)), 250 * cells + working_memory(domain, cliques)
         return (2 * row_bytes(domain) + 24) * rows + fit + rule + (32 << 20)
 
-    def fit(
-        self,
-        domain: Domain,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,
-    ) -> GumModel | DenseModel:
+    def model_of(self, inputs: FitInputs) -> GumModel | DenseModel:
+        domain, zeros = inputs.domain, inputs.zeros
         if self.shrink:
-            tables, total = measured_tables(domain, released, rows=rows, zeros=zeros, rng=rng)
+            tables, total = measured_tables(inputs)
             return self.restore(domain, tables, rows=total, zeros=zeros)
-        measurements = tables_of(released)
+        measurements = tables_of(inputs.released)
         known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
         tables, total = consistent(
-            domain, measurements, rows=rows, zeros=known, rounds=_CONSISTENCY_ROUNDS
+            domain, measurements, rows=inputs.rows, zeros=known, rounds=_CONSISTENCY_ROUNDS
         )
         columns, _ = column_tables(domain, measurements, rows=total, zeros=known)
         larger = tuple(table for table in tables if len(table.clique) > 1)

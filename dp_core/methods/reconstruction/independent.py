@@ -10,9 +10,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.client.released import Released, ReleasedKind, Table, tables_of
+from dp_core.client.released import ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.reconstruction.estimates.consistency import column_tables
 from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS, margin, possible_joint
 from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables, FromTables
@@ -82,18 +83,13 @@ class Independent(FromTables):
         blocks = 72 * min(domain.size(), MOST_CELLS)
         return (2 * row_bytes(domain) + 24) * rows + 24 * tables + blocks + (16 << 20)
 
-    def fit(
-        self,
-        domain: Domain,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> IndependentModel:
-        known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
-        tables, rows = column_tables(domain, tables_of(released), rows=rows, zeros=known)
-        return IndependentModel.of_tables(domain, tables, rows, zeros)
+    def model_of(self, inputs: FitInputs) -> IndependentModel:
+        domain = inputs.domain
+        known = inputs.zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
+        tables, rows = column_tables(
+            domain, tables_of(inputs.released), rows=inputs.rows, zeros=known
+        )
+        return IndependentModel.of_tables(domain, tables, rows, inputs.zeros)
 
 
 METHOD = Independent

@@ -13,9 +13,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.client.released import Released, ReleasedKind, Table
+from dp_core.client.released import ReleasedKind, Table
 from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.reconstruction.joint.dense_answers import (
     Evidence,
     gather,
@@ -24,7 +25,6 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
 )
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel
 from dp_core.methods.reconstruction.reconstructor import FittedTables, FromTables
-from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
 
 _MOST_CELLS = 2**12  # of the joint table; each is a variable of the program
@@ -58,17 +58,10 @@ class LinearProgram(FromTables):
         entries = min(max(asked, len(cliques)) * domain.size(), _MOST_ENTRIES)
         return 64 * entries + (2 * row_bytes(domain) + 24) * rows + (64 << 20)
 
-    def fit(
-        self,
-        domain: Domain,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> DenseModel:
+    def model_of(self, inputs: FitInputs) -> DenseModel:
+        domain, released, zeros = inputs.domain, inputs.released, inputs.zeros
         self.check(domain)
-        number = number_of_records(domain, released, rows=rows, zeros=zeros)
+        number = number_of_records(domain, released, rows=inputs.rows, zeros=zeros)
         possible = possible_cells(domain, zeros)
         evidence = gather(domain, released, rows=number, possible=possible)
         joint = possible / possible.sum()

@@ -14,6 +14,7 @@ import numpy as np
 
 from dp_core.client.released import Answers, Measurement, Released, ReleasedKind, Table
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.reconstruction.joint.dense_answers import (
     check_size,
     number_of_records,
@@ -22,7 +23,6 @@ from dp_core.methods.reconstruction.joint.dense_answers import (
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel
 from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Updating
 from dp_core.methods.reconstruction.reconstructor import FittedTables, FromTables
-from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
 
 
@@ -62,17 +62,10 @@ class MultiplicativeWeights(FromTables):
         asked = sum(domain.size(clique) for clique in cliques)
         return 96 * domain.size() + 256 * asked + (2 * row_bytes(domain) + 24) * rows + (64 << 20)
 
-    def fit(
-        self,
-        domain: Domain,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> DenseModel:
+    def model_of(self, inputs: FitInputs) -> DenseModel:
+        domain, released, zeros = inputs.domain, inputs.released, inputs.zeros
         self.check(domain)
-        number = number_of_records(domain, released, rows=rows, zeros=zeros)
+        number = number_of_records(domain, released, rows=inputs.rows, zeros=zeros)
         possible = possible_cells(domain, zeros)
         fitted = FittedJoint(domain, possible, number, updates=self.updates, prior=self.prior)
         ordered = sorted(released, key=_round)

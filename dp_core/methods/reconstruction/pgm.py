@@ -18,10 +18,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.client.released import Released, ReleasedKind, Table, tables_of
+from dp_core.client.released import ReleasedKind, Table, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.reconstruction.estimates.implied_pairs import unmeasured
 from dp_core.methods.reconstruction.estimates.raking import MOST_CELLS
 from dp_core.methods.reconstruction.graphical.answers import Answers
@@ -190,21 +191,14 @@ class Pgm(FromTables):
         fit = (4 * len(cliques) + 60) * cells + working_memory(domain, cliques)
         return (2 * row_bytes(domain) + 40) * rows + fit + (64 << 20)
 
-    def fit(
-        self,
-        domain: Domain,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,
-    ) -> GraphicalModel:
+    def model_of(self, inputs: FitInputs) -> GraphicalModel:
+        domain, zeros = inputs.domain, inputs.zeros
         self.check(domain)
         if self.shrink:
-            tables, total = measured_tables(domain, released, rows=rows, zeros=zeros, rng=rng)
+            tables, total = measured_tables(inputs)
             return self.of_tables(domain, tables, rows=total, zeros=zeros)
         known = zeros.with_empty_levels(domain, most_cells=MOST_CELLS)
-        wanted, total = targets(domain, tables_of(released), rows=rows, zeros=known)
+        wanted, total = targets(domain, tables_of(inputs.released), rows=inputs.rows, zeros=known)
         fitted = _fitted(self._tree(domain, wanted, zeros), wanted, total, known)
         return GraphicalModel(domain, fitted, total, zeros)
 

@@ -1,4 +1,4 @@
-"""Protocols of reconstructions and their models. Public side of the wall."""
+"""Base classes of reconstructions and their models. Public side of the wall."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dp_core.client.released import Released, ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
@@ -149,20 +150,27 @@ TABLES_AND_INTERACTIONS: frozenset[ReleasedKind] = frozenset({"tables", "interac
 """Kinds that reconstructions use if they estimate tables from all that was measured."""
 
 
-class Reconstructor(Protocol):
-    """A frozen dataclass whose fields are the method's options in the spec.
+class Reconstructor(ABC):
+    """A reconstruction: a frozen dataclass whose fields are the method's options in the spec.
 
     Attributes:
         takes: Kinds of released results that the method can use.
     """
 
+    __slots__ = ()
+
     takes: ClassVar[frozenset[ReleasedKind]]
 
-    def check(self, domain: Domain) -> None:
-        """Raise BadInput, naming the limit and a method that fits, if the domain is too large."""
+    def check(self, domain: Domain) -> None:  # noqa: B027
+        """Raise BadInput, with the limit and a method that fits, if it cannot take the domain."""
 
+    @abstractmethod
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         """Return the approximate peak memory of fitting and sampling, in bytes."""
+
+    @abstractmethod
+    def model_of(self, inputs: FitInputs) -> Model:
+        """Return a model fitted to the released results."""
 
     def fit(
         self,
@@ -173,18 +181,10 @@ class Reconstructor(Protocol):
         zeros: StructuralZeros,
         rng: np.random.Generator,
     ) -> Model:
-        """Return a model fitted to the released results.
+        """Return the model of these inputs; see `FitInputs`."""
+        return self.model_of(FitInputs(domain, released, rows, zeros, rng))
 
-        Args:
-            domain: All columns.
-            released: Results of one replicate, at least one of a kind in `takes`. Noisy tables may
-                overlap, repeat a clique (also with its columns in another order) and leave columns
-                out. A table of the empty clique is the number of rows.
-            rows: Number of records if it is public; None to estimate it.
-            zeros: Impossible cells; they get no mass.
-            rng: Generator for ties and start values; fitting is otherwise deterministic.
-        """
-
+    @abstractmethod
     def restore(
         self,
         domain: Domain,
@@ -205,10 +205,8 @@ class Reconstructor(Protocol):
         """
 
 
-class FromTables:
+class FromTables(Reconstructor):
     """Base class of reconstructions whose model is restored from its tables alone.
-
-    By default every domain is accepted.
 
     Attributes:
         model: Class of the model.
@@ -217,9 +215,6 @@ class FromTables:
     __slots__ = ()
 
     model: ClassVar[type[FittedTables]]
-
-    def check(self, domain: Domain) -> None:
-        """Accept any domain."""
 
     def restore(
         self,
@@ -237,11 +232,10 @@ class FromTables:
 AnyModel = TypeVar("AnyModel", bound=Model)
 
 
-class MadeAnew(ABC, Generic[AnyModel]):
+class MadeAnew(Reconstructor, Generic[AnyModel]):
     """Base class of reconstructions that have no fit: `restore` builds the model again.
 
-    The model depends on the released results only and stores no tables of its own, so that every
-    domain is accepted.
+    The model depends on the released results only and stores no tables of its own.
     """
 
     __slots__ = ()
@@ -256,27 +250,16 @@ class MadeAnew(ABC, Generic[AnyModel]):
     def number(self, domain: Domain, released: Sequence[Released]) -> int:
         """Return an estimate of the number of records if it is neither public nor measured."""
 
-    def check(self, domain: Domain) -> None:
-        """Accept any domain."""
-
-    def fit(
-        self,
-        domain: Domain,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-        rng: np.random.Generator,  # noqa: ARG002
-    ) -> AnyModel:
-        """Return the model; see `Reconstructor`."""
+    def model_of(self, inputs: FitInputs) -> AnyModel:
         from dp_core.methods.reconstruction.estimates.consistency import estimates, whole_rows
 
-        tables = tables_of(released)
-        if rows is None and not tables:
-            number = self.number(domain, released)
+        domain, zeros = inputs.domain, inputs.zeros
+        tables = tables_of(inputs.released)
+        if inputs.rows is None and not tables:
+            number = self.number(domain, inputs.released)
         else:
-            number = whole_rows(estimates(domain, tables, zeros=zeros), rows)
-        return self.make(domain, released, number, zeros)
+            number = whole_rows(estimates(domain, tables, zeros=zeros), inputs.rows)
+        return self.make(domain, inputs.released, number, zeros)
 
     def restore(
         self,

@@ -30,6 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from dp_core.client.released import Released, Table, kind_of
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.prior import PublicPrior
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.reconstruction.estimates.raking import without_dependence
@@ -502,31 +503,27 @@ def _known_scores(pooled: Pooled, scores: Mapping[str, Floats]) -> dict[str, Flo
     return found
 
 
-def measured_tables(
-    domain: Domain,
-    released: Sequence[Released],
-    *,
-    rows: int | None,
-    zeros: StructuralZeros,
-    rng: np.random.Generator,
-) -> tuple[tuple[Table, ...], int]:
+def measured_tables(inputs: FitInputs) -> tuple[tuple[Table, ...], int]:
     """Return the central tables of all columns, of the measured cliques and of pairs within these.
 
     Args:
-        domain: All columns.
-        released: Noisy tables and interactions of one measurement, at least one table.
-        rows: Number of records if it is public, otherwise None.
-        zeros: Impossible cells; they are 0 in the results.
-        rng: Generator; same state, same tables.
+        inputs: Noisy tables and interactions of one measurement, at least one table, and what is
+            known besides.
 
     Returns:
         Nonnegative tables that nearly agree: those of all columns in the domain's order, then those
         of larger cliques, except of more than `larger_draws.MOST_CELLS` cells; and the number of
         records, which every table sums to.
     """
-    told = [item for item in released if kind_of(item) in ("tables", "interactions")]
+    told = [item for item in inputs.released if kind_of(item) in ("tables", "interactions")]
     found = PosteriorTables.of(
-        domain, told, sets=2, rows=rows, zeros=zeros, unmeasured=False, rng=rng
+        inputs.domain,
+        told,
+        sets=2,
+        rows=inputs.rows,
+        zeros=inputs.zeros,
+        unmeasured=False,
+        rng=inputs.rng,
     )
     tables, total = found.central_tables(), round(found.total)
     if found.joint is None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.domain import Domain
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.replicates.posterior.posterior_tables import PosteriorTables, measured_tables
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.exact_tables import summed
@@ -93,7 +94,7 @@ def test_methods_get_the_margins_too_and_other_measurements_are_used():
     rng = np.random.default_rng(3)
     counts = sparse(rng)
     whole = noisy_table(SPARSE, counts, scale=1.0)
-    tables, total = measured_tables(SPARSE, [whole], rows=None, zeros=StructuralZeros(), rng=rng)
+    tables, total = measured_tables(FitInputs(SPARSE, [whole], None, StructuralZeros(), rng))
     assert [len(table.clique) for table in tables] == [1] * 8 + [2] * 28 + [8]
     for table in tables:
         np.testing.assert_allclose(

@@ -9,6 +9,7 @@ from dp_core.client.interactions import steps_of_a_record
 from dp_core.client.released import Totals
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import Interaction
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.replicates.posterior import larger_draws
 from dp_core.methods.replicates.posterior.posterior_tables import measured_tables
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
@@ -40,7 +41,7 @@ def measured(clique, stddev, seed=0):
 def central(measurements, *, rows=None, zeros=NONE, interactions=(), domain=DOMAIN):
     rng = np.random.default_rng(0)
     released = [*measurements, *interactions]
-    return measured_tables(domain, released, rows=rows, zeros=zeros, rng=rng)
+    return measured_tables(FitInputs(domain, released, rows, zeros, rng))
 
 
 CLIQUES = [("a",), ("b",), ("c",), ("d",), ("a", "b"), ("a", "c"), ("b", "c"), ("b", "c", "d")]
