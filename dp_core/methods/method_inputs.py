@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dp_core.client.released import Measurement, Released
+from dp_core.client.released import Measurement, Released, tables_of
 from dp_core.kernel.counting.domain import Domain
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
@@ -87,3 +87,27 @@ class FitInputs:
     rows: int | None
     zeros: StructuralZeros
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+
+    def number_of_rows(self, estimates: Sequence[tuple[float, float]] = ()) -> int:
+        """Return the public number of records, or the mean of estimates by precision; at least 1.
+
+        It is 0 if nothing tells it.
+
+        Args:
+            estimates: Estimates besides the measured numbers of rows, each with its variance, in
+                records squared; none by default.
+        """
+        if self.rows is not None:
+            return max(1, self.rows)
+        told = [
+            *estimates,
+            *(
+                (float(table.values), table.variance)
+                for table in tables_of(self.released)
+                if not table.clique
+            ),
+        ]
+        if not told:
+            return 0
+        weights = [1 / max(variance, 1e-12) for _, variance in told]
+        return max(1, round(float(np.average([value for value, _ in told], weights=weights))))

@@ -288,7 +288,7 @@ def test_a_method_may_ask_for_several_tables():
                 Ask("b", ("level",), Fraction(3, 4)),
             )
 
-        def fit(self, variables, released, *, rows, zeros):
+        def model_of(self, variables, inputs):
             raise NotImplementedError
 
     variables = COLUMNS["levels"]

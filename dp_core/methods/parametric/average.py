@@ -15,9 +15,8 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.privacy import Neighbours
 from dp_core.methods import averaging, registry
 from dp_core.methods.averaging import check_models
-from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
-from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
 
 
@@ -86,26 +85,16 @@ class Average(Synthesizer):
             released += method.measure(own, variables)
         return tuple(released)
 
-    def fit(
-        self,
-        variables: Variables,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-    ) -> AverageOfMethods:
+    def model_of(self, variables: Variables, inputs: FitInputs) -> AverageOfMethods:
         # What the plan measured for all models, such as the number of rows, belongs to no round.
         models = tuple(
-            method.fit(
-                variables,
-                _own(released, number),
-                rows=rows,
-                zeros=zeros,
+            method.model_of(
+                variables, dataclasses.replace(inputs, released=_own(inputs.released, number))
             )
             for number, method in enumerate(self._methods(), start=1)
         )
         mean = round(fmean(model.rows for model in models))
-        return AverageOfMethods(variables, mean, zeros, models)
+        return AverageOfMethods(variables, mean, inputs.zeros, models)
 
     def _methods(self) -> tuple[Synthesizer, ...]:
         return tuple(registry.find("parametric", name)() for name in self.models)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from dp_core.client.released import Released, Table, Totals, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import BinnedCounts
-from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.binned_tables import zeros_by_bins
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
 from dp_core.methods.private_domain import quantile_tree
@@ -158,36 +157,27 @@ class ColumnHistograms(Synthesizer):
                 released += self.measure_column(inputs, variable, f"column-{number}", each)
         return tuple(released)
 
-    def fit(
-        self,
-        variables: Variables,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-    ) -> IndependentColumns:
+    def model_of(self, variables: Variables, inputs: FitInputs) -> IndependentColumns:
+        zeros = inputs.zeros
         sums = {
             variable.name: [
                 item
-                for item in released
+                for item in inputs.released
                 if isinstance(item, Totals) and item.of.clique == (variable.name,)
             ]
             for variable in variables.numeric
         }
-        tables = {table.clique: table for table in tables_of(released)}
-        total = rows
-        if total is None:
-            # Every histogram, and the measured number of records, estimates it.
-            guesses = [
-                (float(table.values.sum()), table.variance * table.values.size)
-                for table in tables.values()
-            ]
-            for variable in variables.numeric:
-                free = self.estimate(variable, sums[variable.name], None)
-                guesses.append((float(free.values.sum()) + free.missing, free.variance))
-            precision = math.fsum(1 / variance for _, variance in guesses)
-            mean = math.fsum(value / variance for value, variance in guesses) / precision
-            total = max(round(mean), 1)
+        tables = {table.clique: table for table in tables_of(inputs.released)}
+        # Every histogram estimates the number of records.
+        guesses = [
+            (float(table.values.sum()), table.variance * table.values.size)
+            for clique, table in tables.items()
+            if clique
+        ]
+        for variable in variables.numeric:
+            free = self.estimate(variable, sums[variable.name], None)
+            guesses.append((float(free.values.sum()) + free.missing, free.variance))
+        total = inputs.number_of_rows(guesses)
         columns: list[Floats] = []
         edges: list[tuple[int, ...] | None] = []
         for variable in variables:

@@ -16,7 +16,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import BinnedCounts
-from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.binned_tables import (
     Edges,
     as_measurement,
@@ -28,7 +28,6 @@ from dp_core.methods.parametric.drawn_records import edges_of
 from dp_core.methods.parametric.general_location import positive_definite
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
 from dp_core.methods.reconstruction.estimates.consistency import column_tables, norm_sub
-from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
 
 _LARGEST = 0.995
@@ -203,14 +202,8 @@ class DPCopula(Synthesizer):
         pairs = self._asks(variables, edges, counts)[len(variables) :]
         return (*one, *release(inputs, pairs, inputs.measure_cost))
 
-    def fit(
-        self,
-        variables: Variables,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-    ) -> GaussianCopula:
+    def model_of(self, variables: Variables, inputs: FitInputs) -> GaussianCopula:
+        released, rows, zeros = inputs.released, inputs.rows, inputs.zeros
         edges = edges_of(variables)
         domain = binned_domain(variables, edges)
         tables = [as_measurement(item) for item in released if isinstance(item, Totals)]

@@ -13,13 +13,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.client.released import Released, Table, Totals, tables_of
+from dp_core.client.released import Released, Table, Totals
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import BinnedCounts, BoxCounts
 from dp_core.kernel.questions.whole_numbers import MOST_WORK
-from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.binned_tables import (
     CellsToRecords,
     Edges,
@@ -92,17 +92,11 @@ class DPCube(Synthesizer):
         asked = Ask("boxes", self._boxes(variables, boxes), 1 - CELLS)
         return (counted, *release(inputs, [asked], inputs.measure_cost))
 
-    def fit(
-        self,
-        variables: Variables,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-    ) -> CellsToRecords:
+    def model_of(self, variables: Variables, inputs: FitInputs) -> CellsToRecords:
+        zeros = inputs.zeros
         edges, domain = edges_of(variables), self._domain(variables)
         possible = self._possible(variables, zeros)
-        totals = [item for item in released if isinstance(item, Totals)]
+        totals = [item for item in inputs.released if isinstance(item, Totals)]
         (counted,) = (item for item in totals if isinstance(item.of, BinnedCounts))
         (boxed,) = (item for item in totals if isinstance(item.of, BoxCounts))
         assert isinstance(boxed.of, BoxCounts)
@@ -118,7 +112,7 @@ class DPCube(Synthesizer):
             0,
         )
         variance = np.where(number > 0, own * other / (own + other), 0.0).sum()
-        total = _total(float(best.sum()), float(variance), released, rows)
+        total = inputs.number_of_rows([(float(best.sum()), float(variance))])
         values = np.zeros(domain.sizes)
         best = norm_sub(best, total=float(total), possible=number > 0)
         for box, count, among in zip(boxes, best, number, strict=True):
@@ -239,19 +233,6 @@ def _in_bins(box: Sequence[int], edges: Edges) -> Box:
         low, high = box[2 * axis : 2 * axis + 2]
         found.append(slice(low, high) if each is None else slice(each.index(low), each.index(high)))
     return tuple(found)
-
-
-def _total(estimate: float, variance: float, released: Sequence[Released], rows: int | None) -> int:
-    """Return the number of records, at least 1: public, or pooled with measured totals."""
-    if rows is not None:
-        return max(1, rows)
-    precision = 1 / max(variance, 1e-12)
-    weighted = estimate * precision
-    for item in tables_of(released):
-        if not item.clique:
-            precision += 1 / item.variance
-            weighted += float(item.values) / item.variance
-    return max(1, round(weighted / precision))
 
 
 METHOD = DPCube

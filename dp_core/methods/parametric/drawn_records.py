@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 
 from dp_core.client.noise_scale import sensitivities
-from dp_core.client.released import Records, Released, ReleasedKind, Table, tables_of
+from dp_core.client.released import Records, Released, ReleasedKind, Table
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_bounds
@@ -169,19 +169,11 @@ class TableDraws(Synthesizer):
         )
         return (Records(in_place(variables, drawn, edges), inputs.replicate),)
 
-    def fit(
-        self,
-        variables: Variables,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-    ) -> DrawnRecords:
-        (records,) = (item for item in released if isinstance(item, Records))
-        if rows is None:
-            counted = [int(table.values) for table in tables_of(released) if not table.clique]
-            rows = max(1, counted[0]) if counted else records.dataset.rows
-        return DrawnRecords(variables, rows, zeros, records.dataset, edges_of(variables))
+    def model_of(self, variables: Variables, inputs: FitInputs) -> DrawnRecords:
+        (records,) = (item for item in inputs.released if isinstance(item, Records))
+        drawn = records.dataset
+        rows = inputs.number_of_rows() or drawn.rows
+        return DrawnRecords(variables, rows, inputs.zeros, drawn, edges_of(variables))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -306,9 +298,7 @@ class Modelling(Reconstructor):
         return 12 * row_bytes(domain) * rows + (64 << 20)
 
     def model_of(self, inputs: FitInputs) -> ParametricModel:
-        return self.method.fit(
-            self.variables, inputs.released, rows=inputs.rows, zeros=inputs.zeros
-        )
+        return self.method.model_of(self.variables, inputs)
 
     def restore(
         self,

@@ -16,7 +16,7 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.extensions.quantile import Quantile
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import BinnedCounts
-from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.binned_tables import (
     CellsToRecords,
     Edges,
@@ -184,14 +184,8 @@ class LaplaceSanitizer(Synthesizer):
         tables = self._tables(variables, tuple(edges), left)
         return tuple(release(inputs, tables, inputs.measure_cost))
 
-    def fit(
-        self,
-        variables: Variables,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-    ) -> CellsToRecords:
+    def model_of(self, variables: Variables, inputs: FitInputs) -> CellsToRecords:
+        released, rows, zeros = inputs.released, inputs.rows, inputs.zeros
         two = counts_of(released, rows)
         if two is not None and rows is not None:
             possible = ~zeros.mask(variables.domain)

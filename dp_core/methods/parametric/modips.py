@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -15,7 +14,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import MiddleProducts
 from dp_core.kernel.questions.products import Products
-from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.general_location import (
     EMPTY,
     GeneralLocation,
@@ -26,7 +25,6 @@ from dp_core.methods.parametric.general_location import (
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer, release
 from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
-from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
 
 MOST_CELLS = 2**20
@@ -107,20 +105,14 @@ class Modips(Synthesizer):
         whole = sum((ask.share for ask in asks), Fraction(0))
         return tuple(release(inputs, asks, inputs.measure_cost / whole))
 
-    def fit(
-        self,
-        variables: Variables,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-    ) -> GeneralLocation:
+    def model_of(self, variables: Variables, inputs: FitInputs) -> GeneralLocation:
+        zeros = inputs.zeros
         layout = Layout.of(variables)
-        counts = _two_counts(layout, released, rows, zeros)
+        counts = _two_counts(layout, inputs)
         if counts is None:
-            counts = _counts(layout, released, rows, zeros)
+            counts = _counts(layout, inputs)
         present = counts @ layout.present  # cells x numbers
-        totals = {item.of: item for item in released if isinstance(item, Totals)}
+        totals = {item.of: item for item in inputs.released if isinstance(item, Totals)}
         sums = [totals[layout.sums(variable)] for variable in layout.numbers]
         reach = np.array([variable.positions - 1.0 for variable in layout.numbers])
         means = np.empty((layout.cells, len(layout.numbers)))
@@ -147,7 +139,7 @@ class Modips(Synthesizer):
         groups = int((counts.sum(axis=1) >= EMPTY).sum())
         return GeneralLocation(
             variables=variables,
-            rows=rows or max(1, round(float(counts.sum()))),
+            rows=inputs.rows or max(1, round(float(counts.sum()))),
             zeros=zeros,
             alpha=np.where(layout.impossible(zeros), 0.0, self.alpha),
             counts=counts,
@@ -166,45 +158,31 @@ def _product(layout: Layout, first: Variable, second: Variable) -> MiddleProduct
     return layout.products(first, second, "middle" if layout.cells == 1 and whole else "cells")
 
 
-def _two_counts(
-    layout: Layout, released: Sequence[Released], rows: int | None, zeros: StructuralZeros
-) -> NDArray[np.float64] | None:
+def _two_counts(layout: Layout, inputs: FitInputs) -> NDArray[np.float64] | None:
     """Return the counts of two levels that were measured as one number, otherwise None."""
-    two = counts_of(released, rows)
-    if two is None or rows is None:
+    two = counts_of(inputs.released, inputs.rows)
+    if two is None or inputs.rows is None:
         return None
-    possible = ~layout.impossible(zeros)
-    return norm_sub(two.reshape(possible.shape), total=float(rows), possible=possible)
+    possible = ~layout.impossible(inputs.zeros)
+    return norm_sub(two.reshape(possible.shape), total=float(inputs.rows), possible=possible)
 
 
-def _counts(
-    layout: Layout, released: Sequence[Released], rows: int | None, zeros: StructuralZeros
-) -> NDArray[np.float64]:
+def _counts(layout: Layout, inputs: FitInputs) -> NDArray[np.float64]:
     """Return nonnegative counts that agree with the number of records if it is known."""
-    counts, table_noise = np.zeros(layout.entries), float("inf")
-    total, noise = 0.0, float("inf")
-    for item in released:
-        if isinstance(item, Totals) and item.of == layout.counts:
-            counts, table_noise = item.values.astype(np.float64), item.variance
-        elif isinstance(item, Measurement) and layout.by and item.clique == layout.by:
-            counts, table_noise = item.values.astype(np.float64).ravel(), item.variance
-        elif isinstance(item, Measurement) and not item.clique:
-            # Average repeated measurements of the number of records by precision.
-            weight = 1 / (1 + item.variance / noise) if noise < float("inf") else 1.0
-            total += weight * (float(item.values.item()) - total)
-            noise = 1 / (1 / item.variance + 1 / noise)
-    if noise == float("inf"):
-        total = float(counts.sum())
-    elif table_noise < float("inf"):
-        spread = table_noise * counts.size
-        total = (total * spread + float(counts.sum()) * noise) / (spread + noise)
-    # A whole number, so that restoring the model with its own `rows` gives the same model.
-    known = float(max(1, round(total) if rows is None else rows))
-    if table_noise == float("inf"):
+    told = [
+        item
+        for item in inputs.released
+        if (isinstance(item, Totals) and item.of == layout.counts)
+        or (isinstance(item, Measurement) and layout.by and item.clique == layout.by)
+    ]
+    if not told:
         # Without a table there is one cell, which has all records.
-        return np.full((1, 1), known)
-    possible = ~layout.impossible(zeros)
-    return norm_sub(counts.reshape(possible.shape), total=known, possible=possible)
+        return np.full((1, 1), float(inputs.number_of_rows() or 1))
+    counts = told[-1].values.astype(np.float64)
+    # A whole number, so that restoring the model with its own `rows` gives the same model.
+    known = inputs.number_of_rows([(float(counts.sum()), told[-1].variance * counts.size)])
+    possible = ~layout.impossible(inputs.zeros)
+    return norm_sub(counts.reshape(possible.shape), total=float(known), possible=possible)
 
 
 def _means(item: Totals, present: NDArray[np.float64], reach: float) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.statistic import Sum
-from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
 
@@ -91,6 +91,15 @@ class Synthesizer(ABC):
         return tuple(release(inputs, self.asks(variables), inputs.measure_cost))
 
     @abstractmethod
+    def model_of(self, variables: Variables, inputs: FitInputs) -> ParametricModel:
+        """Return the model of the released results, without randomness, so that it is reproducible.
+
+        Args:
+            variables: All columns.
+            inputs: Results of `measure`, the noisy number of rows if it was measured, and what is
+                known besides.
+        """
+
     def fit(
         self,
         variables: Variables,
@@ -99,14 +108,8 @@ class Synthesizer(ABC):
         rows: int | None,
         zeros: StructuralZeros,
     ) -> ParametricModel:
-        """Return the model of the released results, without randomness, so that it is reproducible.
-
-        Args:
-            variables: All columns.
-            released: Results of `measure`, and the noisy number of rows if it was measured.
-            rows: Number of records if it is public; None to estimate it.
-            zeros: Impossible cells; the model draws no record in them.
-        """
+        """Return the model of these inputs; see `FitInputs`."""
+        return self.model_of(variables, FitInputs(variables.domain, released, rows, zeros))
 
 
 def release(inputs: MethodInputs, asks: Sequence[Ask], cost: Fraction) -> list[Released]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from dp_core.client.released import Measurement, Released, Totals
+from dp_core.client.released import Released, Totals, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes, code_type
 from dp_core.kernel.counting.dataset import Dataset
@@ -23,7 +23,7 @@ from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number
 from dp_core.kernel.questions.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.kernel.questions.statistic import Sum
-from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.regressions.fitted_regressions import (
     ClassFit,
     NumberFit,
@@ -47,7 +47,6 @@ from dp_core.methods.parametric.regressions.functional_mechanism import (
     step_name,
 )
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
-from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
 
 MOST_FEATURES = 500
@@ -121,18 +120,51 @@ class ChainedRegressions(Synthesizer):
         return planned_questions(self.arrange(variables), self.minimiser)
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
-        return measure_chain(inputs, self.arrange(variables), self.minimiser)
+        order, known = self.arrange(variables), inputs.curator.public_rows()
+        released: list[Released] = []
+        chain: Chain | None = None
+        for piece in pieces(order, count=known is None):
+            if piece.part in ("rows", "table"):
+                clique = () if piece.part == "rows" else (order[0].name,)
+                asked = Ask(step_name(piece), clique, piece.share)
+                released += release(inputs, [asked], inputs.measure_cost)
+                continue
+            if chain is None:
+                told = FitInputs(variables.domain, released, known, inputs.zeros)
+                chain = self._empty_chain(order, told)
+            chain = _up_to(chain, piece)
+            asked = Ask(step_name(piece), chain.question(piece), piece.share)
+            (answer,) = release(inputs, [asked], inputs.measure_cost)
+            assert isinstance(answer, Totals)
+            chain.learn(piece, answer)
+            released.append(answer)
+        return tuple(released)
 
-    def fit(
-        self,
-        variables: Variables,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-    ) -> ParametricModel:
+    def model_of(self, variables: Variables, inputs: FitInputs) -> ParametricModel:
         order = self.arrange(variables)
-        return fit_chain(variables, order, self.minimiser, released, rows, zeros)
+        answers = {
+            (item.of.clique[-1], part_of(item.of)): item
+            for item in inputs.released
+            if isinstance(item, Totals)
+        }
+        chain = self._empty_chain(order, inputs)
+        for piece in pieces(order, count=False):
+            if piece.part == "table":
+                continue
+            chain = _up_to(chain, piece)
+            chain.learn(piece, answers[order[piece.column].name, piece.part])
+        chain = _up_to(chain, None)
+        return ChainModel(variables, max(1, round(chain.rows)), inputs.zeros, chain)
+
+    def _empty_chain(self, order: Sequence[Variable], inputs: FitInputs) -> Chain:
+        """Return a chain without fitted columns, with the known or measured number of records."""
+        first = [each for each in tables_of(inputs.released) if each.clique == (order[0].name,)]
+        estimates = [(float(each.values.sum()), each.variance * each.values.size) for each in first]
+        chain = Chain(order, self.minimiser, inputs.number_of_rows(estimates))
+        for table in first:
+            if table.stage == "measure":
+                chain.first_table(table.values.astype(np.float64), table.variance)
+        return chain
 
 
 MODEL_RECORDS = 1 << 12
@@ -314,75 +346,6 @@ class ChainModel(ParametricModel):
         place = [names.index(variable.name) for variable in self.variables]
         codes = np.ascontiguousarray(np.stack([drawn[each] for each in place]))
         return self.zeros.repair(Dataset(self.variables.domain, codes), rng=rng)
-
-
-def measure_chain(
-    inputs: MethodInputs, order: Sequence[Variable], minimiser: Minimiser
-) -> tuple[Released, ...]:
-    """Return the answers to all questions of the chain; spends exactly `measure_cost`."""
-    known = inputs.curator.public_rows()
-    released: list[Released] = []
-    chain: Chain | None = None
-    for piece in pieces(order, count=known is None):
-        if piece.part in ("rows", "table"):
-            clique = () if piece.part == "rows" else (order[0].name,)
-            asked = Ask(step_name(piece), clique, piece.share)
-            released += release(inputs, [asked], inputs.measure_cost)
-            continue
-        if chain is None:
-            chain = _empty_chain(order, minimiser, released, known)
-        chain = _up_to(chain, piece)
-        asked = Ask(step_name(piece), chain.question(piece), piece.share)
-        (answer,) = release(inputs, [asked], inputs.measure_cost)
-        assert isinstance(answer, Totals)
-        chain.learn(piece, answer)
-        released.append(answer)
-    return tuple(released)
-
-
-def fit_chain(
-    variables: Variables,
-    order: Sequence[Variable],
-    minimiser: Minimiser,
-    released: Sequence[Released],
-    rows: int | None,
-    zeros: StructuralZeros,
-) -> ChainModel:
-    """Return the model fitted to the released answers."""
-    answers: dict[tuple[str, str], Totals] = {}
-    for item in released:
-        if isinstance(item, Totals):
-            answers[item.of.clique[-1], part_of(item.of)] = item
-    chain = _empty_chain(order, minimiser, released, rows)
-    for piece in pieces(order, count=False):
-        if piece.part == "table":
-            continue
-        chain = _up_to(chain, piece)
-        chain.learn(piece, answers[order[piece.column].name, piece.part])
-    chain = _up_to(chain, None)
-    return ChainModel(variables, max(1, round(chain.rows)), zeros, chain)
-
-
-def _empty_chain(
-    order: Sequence[Variable],
-    minimiser: Minimiser,
-    released: Sequence[Released],
-    rows: int | None,
-) -> Chain:
-    """Return a chain without fitted columns, with the known or measured number of records."""
-    table: Measurement | None = None
-    precision, weighted = 0.0, 0.0
-    for item in released:
-        if isinstance(item, Measurement) and item.clique in ((), (order[0].name,)):
-            if item.clique and item.stage == "measure":
-                table = item
-            variance = item.variance * item.values.size
-            precision += 1 / variance
-            weighted += float(item.values.sum()) / variance
-    chain = Chain(order, minimiser, rows if rows is not None else weighted / max(precision, 1e-300))
-    if table is not None:
-        chain.first_table(table.values.astype(np.float64), table.variance)
-    return chain
 
 
 def _up_to(chain: Chain, piece: Piece | None) -> Chain:
