@@ -69,32 +69,20 @@ def is_drawn(domain: Domain, pair: Clique, measured: Sequence[Clique]) -> bool:
     return any(lower in other for other in measured if len(other) == 2)
 
 
-def above(nested: NestedColumns, clique: Clique, lower: str) -> Clique:
-    """Return the pair with the column in which `lower` lies in its place."""
-    upper = nested.above(lower)
-    assert upper is not None
-    return tuple(upper if name == lower else name for name in clique)
+def above(domain: Domain, clique: Clique, lower: str) -> Clique:
+    """Return the pair with the column in which `lower` lies in its place, in the domain's order."""
+    assert domain.nested is not None
+    named = {domain.nested.above(name) if name == lower else name for name in clique}
+    return tuple(name for name in domain.columns if name in named)
 
 
-def with_pairs_above(
-    nested: NestedColumns | None, pairs: Sequence[Clique], order: Sequence[str]
-) -> list[Clique]:
-    """Return pairs with those of all larger areas, each in the order of the domain.
-
-    Args:
-        nested: The nested columns; None for none.
-        pairs: Pairs of columns.
-        order: All columns, in the order of the domain.
-    """
+def with_pairs_above(domain: Domain, pairs: Sequence[Clique]) -> list[Clique]:
+    """Return pairs with those of all larger areas, each in the order of the domain."""
     found = dict.fromkeys(pairs)
-    if nested is not None:
-        place = {name: at for at, name in enumerate(order)}
-        for pair in pairs:
-            lower = lower_of(nested, pair)
-            while lower is not None:
-                pair = tuple(sorted(above(nested, pair, lower), key=place.__getitem__))
-                found.setdefault(pair)
-                lower = lower_of(nested, pair)
+    for pair in pairs:
+        while (lower := lower_of(domain.nested, pair)) is not None:
+            pair = above(domain, pair, lower)
+            found.setdefault(pair)
     return list(found)
 
 

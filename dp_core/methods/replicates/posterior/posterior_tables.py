@@ -254,39 +254,24 @@ class PosteriorTables:
             for name, size in zip(domain.columns, domain.sizes, strict=True)
             if name not in children
         }
-        asked = dependences or {}
-        pairs = {}
-        for clique in cliques:
-            seen = observed.get(clique)
-            pairs[clique] = Pair(
-                one=coded[clique[0]],
-                other=coded[clique[1]],
-                total=total,
-                observed=seen[0] if seen else None,
-                variance=of_coordinates(seen[1], coded[clique[0]], coded[clique[1]])
-                if seen
-                else 0.0,
+        asked = {
+            clique: (value, dependence_stddev) for clique, value in (dependences or {}).items()
+        }
+        pairs = {
+            clique: replace(
+                _known_pair(clique, coded, total, observed.get(clique), asked),
                 predicted=(predicted.get(clique),),
-                dependence=(asked[clique], dependence_stddev) if clique in asked else None,
                 sums=told.get(clique),
             )
+            for clique in cliques
+        }
         pairs = with_path_predictions(domain, pairs, expected)
         if public is not None:
             middles = {name: each.middle for name, each in columns.items()}
             possible = {clique: ~zeros.mask(domain.project(clique)) for clique in pairs}
             pairs = with_public_predictions(public, pairs, middles, expected, possible)
         last = 0 if public is None else max((len(p.predicted) for p in pairs.values()), default=0)
-        prior = learn(pairs, public=last)
-        posteriors = {
-            clique: PairPosterior.of(
-                pair,
-                prior.components,
-                prior.beliefs[clique],
-                expected=expected[clique],
-                possible=~zeros.mask(domain.project(clique)),
-            )
-            for clique, pair in pairs.items()
-        }
+        posteriors = _posteriors(domain, zeros, pairs, expected, public=last)
         found = cls(
             domain=domain,
             zeros=zeros,
@@ -299,15 +284,14 @@ class PosteriorTables:
             larger=LargerDraws.of(domain, pooled, zeros),
             seed=int(rng.integers(1 << 62)),
         )
-        return found.with_areas(pooled, every, coded, asked, dependence_stddev)
+        return found.with_areas(pooled, every, coded, asked)
 
     def with_areas(
         self,
         pooled: Pooled,
         every: Sequence[Clique],
         coded: Mapping[str, Column],
-        asked: Mapping[Clique, float],
-        asked_stddev: float,
+        asked: Mapping[Clique, tuple[float, float]],
     ) -> PosteriorTables:
         """Return the posterior with the pairs of columns that lie within others, level by level.
 
@@ -315,8 +299,8 @@ class PosteriorTables:
             pooled: All measurements.
             every: All pairs to draw.
             coded: Directions of the columns that do not lie within others, by name.
-            asked: Noisy sum of absolute deviations from independence, in records, by pair.
-            asked_stddev: Standard deviation of the noise of these sums, in records.
+            asked: Noisy sum of absolute deviations from independence, in records, and the standard
+                deviation of its noise, by pair.
         """
         nested, domain = self.domain.nested, self.domain
         if nested is None:
@@ -327,50 +311,23 @@ class PosteriorTables:
             of_areas = [clique for clique in every if lower_of(nested, clique) == name]
             if not of_areas:
                 continue
-            column = Column.of_areas(ones[name], self.children[name])
+            known = {**coded, name: Column.of_areas(ones[name], self.children[name])}
             pairs, expected = {}, {}
             for clique in of_areas:
                 expected[clique] = self._expected(clique, ones, middles)
                 seen = observed_pair(pooled, clique)
+                part = None if seen is None else (seen[0] - beyond(expected[clique]), seen[1])
                 # The whole dependence, not what it adds to that on the larger area: a difference of
                 # two noisy values is too small where the larger area was measured for its value.
-                dependence = (asked[clique], asked_stddev) if clique in asked else None
-                pairs[clique] = Pair(
-                    one=column if clique[0] == name else coded[clique[0]],
-                    other=column if clique[1] == name else coded[clique[1]],
-                    total=self.total,
-                    observed=None if seen is None else seen[0] - beyond(expected[clique]),
-                    variance=0.0
-                    if seen is None
-                    else of_coordinates(
-                        seen[1],
-                        column if clique[0] == name else coded[clique[0]],
-                        column if clique[1] == name else coded[clique[1]],
-                    ),
-                    dependence=dependence,
-                )
-            prior = learn(pairs)
-            for clique, pair in pairs.items():
-                posterior = PairPosterior.of(
-                    pair,
-                    prior.components,
-                    prior.beliefs[clique],
-                    expected=expected[clique],
-                    possible=~self.zeros.mask(domain.project(clique)),
-                )
+                pairs[clique] = _known_pair(clique, known, self.total, part, asked)
+            for clique, posterior in _posteriors(domain, self.zeros, pairs, expected).items():
                 found[clique] = posterior
                 middles[clique] = self._table(clique, posterior, None, ones, middles)
         return replace(self, pairs=found, middles=middles)
 
-    def _above(self, clique: Clique, lower: str) -> Clique:
-        """Return the pair with the column above, in the order of the domain."""
-        assert self.domain.nested is not None
-        named = above(self.domain.nested, clique, lower)
-        return tuple(name for name in self.domain.columns if name in named)
-
     def _larger_areas(self, clique: Clique, lower: str, found: Mapping[Clique, Floats]) -> Floats:
         """Return a set's table of the larger areas, with the areas on its first axis."""
-        pair = self._above(clique, lower)
+        pair = above(self.domain, clique, lower)
         other = next(name for name in clique if name != lower)
         return found[pair] if pair.index(other) else found[pair].T
 
@@ -480,6 +437,55 @@ class PosteriorTables:
         return tuple(Table(self.domain.project(clique), values) for clique, values in found.items())
 
 
+def _known_pair(
+    clique: Clique,
+    columns: Mapping[str, Column],
+    total: float,
+    observed: Told | None,
+    asked: Mapping[Clique, tuple[float, float]],
+) -> Pair:
+    """Return what is known of a pair without predictions and sums.
+
+    Args:
+        clique: The pair.
+        columns: Directions of its columns, by name.
+        total: Number of records.
+        observed: Observed deviation from independence, and its variance; None if not measured.
+        asked: Noisy dependences, and the standard deviation of their noise, by pair.
+    """
+    one, other = (columns[name] for name in clique)
+    return Pair(
+        one=one,
+        other=other,
+        total=total,
+        observed=observed[0] if observed else None,
+        variance=of_coordinates(observed[1], one, other) if observed else 0.0,
+        dependence=asked.get(clique),
+    )
+
+
+def _posteriors(
+    domain: Domain,
+    zeros: StructuralZeros,
+    pairs: Mapping[Clique, Pair],
+    expected: Mapping[Clique, Floats],
+    *,
+    public: int = 0,
+) -> dict[Clique, PairPosterior]:
+    """Return the posterior of each pair under the prior that all of them tell (`learn`)."""
+    prior = learn(pairs, public=public)
+    return {
+        clique: PairPosterior.of(
+            pair,
+            prior.components,
+            prior.beliefs[clique],
+            expected=expected[clique],
+            possible=~zeros.mask(domain.project(clique)),
+        )
+        for clique, pair in pairs.items()
+    }
+
+
 def _known_scores(pooled: Pooled, scores: Mapping[str, Floats]) -> dict[str, Floats]:
     """Return the scores of columns, as far as noisy counts tell their moments (`clear_scores`).
 
@@ -546,7 +552,7 @@ def drawn_pairs(
     """
     every = [pair for pair in cliques_of(domain, 2) if is_drawn(domain, pair, measured)]
     given = [pair for pair in measured if len(pair) == 2]
-    kept: set[Clique] = {*with_pairs_above(domain.nested, given, domain.columns)}
+    kept: set[Clique] = {*with_pairs_above(domain, given)}
     room = MOST_CELLS - sum(domain.size(pair) for pair in kept)
     # Of pairs of equal size the first in the domain, in every process: sets have no order.
     others = [pair for pair in every if pair not in kept] if unmeasured else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -181,9 +182,10 @@ def test_larger_areas_come_before_the_areas_within_them():
 
 
 def test_a_pair_is_drawn_with_those_of_its_larger_areas():
-    found = with_pairs_above(NESTED, [("district", "sex"), ("age", "sex")], DOMAIN.columns)
+    found = with_pairs_above(DOMAIN, [("district", "sex"), ("age", "sex")])
     assert {*found} == {("district", "sex"), ("age", "sex"), ("region", "sex"), ("county", "sex")}
-    assert with_pairs_above(None, [("district", "sex")], DOMAIN.columns) == [("district", "sex")]
+    flat = dataclasses.replace(DOMAIN, nested=None)
+    assert with_pairs_above(flat, [("district", "sex")]) == [("district", "sex")]
 
 
 def test_a_measured_pair_is_drawn_with_larger_areas_beyond_the_limits(monkeypatch):
