@@ -19,9 +19,9 @@ from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.model_errors import (
     FIRST_PART,
     RoundModel,
-    distances,
     first_round,
     overlap_weights,
+    table_distances,
     tables_in_advance,
     tables_up_to,
 )
@@ -100,7 +100,12 @@ class Aim(Selector):
             place = curator.choose(
                 "select",
                 f"round {number}",
-                distances(model, open_, weights=[weight[c] for c in open_], noise=noise),
+                table_distances(
+                    open_,
+                    [model.answer(clique) for clique in open_],
+                    weights=[weight[clique] for clique in open_],
+                    noise=noise,
+                ),
                 part * inputs.select_cost,
                 replicate=inputs.replicate,
             )

@@ -20,7 +20,7 @@ from dp_core.methods.selection.budget.workload import Allocation, shares
 from dp_core.methods.selection.candidates.model_errors import (
     RoundModel,
     among,
-    distances,
+    table_distances,
     tables_in_advance,
 )
 from dp_core.methods.selection.candidates.pairs import MOST_CELLS, pairs_up_to
@@ -69,7 +69,9 @@ class Mst(Selector):
         noise = 0.0
         if rounds:
             noise = curator.count_noise(inputs.measure_cost / rounds).mean_absolute
-        scores = distances(model, pairs, noise=noise, drawn_in=True)
+        scores = table_distances(
+            pairs, [model.answer(pair) for pair in pairs], noise=noise, drawn_in=True
+        )
         part = {name: {name} for name in domain.columns}
         edges: list[Clique] = []
         for number in range(1, rounds + 1):

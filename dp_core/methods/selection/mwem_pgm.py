@@ -17,8 +17,8 @@ from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.candidates.model_errors import (
     FIRST_PART,
     RoundModel,
-    distances,
     first_round,
+    table_distances,
     tables_in_advance,
     tables_up_to,
 )
@@ -82,7 +82,7 @@ class MwemPgm(Selector):
             place = curator.choose(
                 "select",
                 f"round {number}",
-                distances(model, open_, noise=noise),
+                table_distances(open_, [model.answer(clique) for clique in open_], noise=noise),
                 inputs.select_cost / turns,
                 replicate=inputs.replicate,
             )

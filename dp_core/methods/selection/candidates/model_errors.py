@@ -132,34 +132,6 @@ class RoundModel:
         return self._answers.table(clique)
 
 
-def distances(
-    model: RoundModel,
-    cliques: Sequence[Clique],
-    *,
-    weights: Sequence[int] | None = None,
-    noise: float = 0.0,
-    drawn_in: bool = False,
-) -> TableDistance:
-    """Return the score of each clique: the distance of the model's table from the true one.
-
-    Args:
-        model: Model of the measurements so far; public.
-        cliques: Candidates.
-        weights: Integer weights of the candidates; 1 by default.
-        noise: Expected absolute error of each measured cell, in records; 0 by default. It is
-            subtracted from the score, because measuring cannot remove an error of that size.
-        drawn_in: Whether less is subtracted for cells with a small expectation. Shrinkage limits
-            their error to the sampling deviation and some dependence.
-    """
-    return table_distances(
-        cliques,
-        [model.answer(clique) for clique in cliques],
-        weights=weights,
-        noise=noise,
-        drawn_in=drawn_in,
-    )
-
-
 def table_distances(
     cliques: Sequence[Clique],
     tables: Sequence[NDArray[np.float64]],
@@ -171,12 +143,17 @@ def table_distances(
 ) -> TableDistance:
     """Return the score of each clique: the distance of a public table from the true one.
 
+    One record moves each distance by 1 record (2 if it is replaced): it is in one cell of each
+    table, and the tables are public.
+
     Args:
         cliques: Candidates.
         tables: Public table of each, in records.
-        weights: As for `distances`.
-        noise: As for `distances`.
-        drawn_in: As for `distances`.
+        weights: Integer weights of the candidates; 1 by default.
+        noise: Expected absolute error of each measured cell, in records; 0 by default. It is
+            subtracted from the score, because measuring cannot remove an error of that size.
+        drawn_in: Whether less is subtracted for cells with a small expectation. Shrinkage limits
+            their error to the sampling deviation and some dependence.
         extra: Number to subtract from each score besides, in records; 0 by default.
     """
     answers = tuple(np.rint(GRID * table).astype(np.int64) for table in tables)

@@ -281,7 +281,7 @@ def look_at_products(
     """
     if not pairs or sum(domain.size(pair) for pair in pairs) > _MOST_CELLS:
         return None
-    distances = product_distances(pairs, gains)
+    distances = table_distances(pairs, [gains.product(pair) for pair in pairs])
     stddev = curator.statistic_noise(distances, cost).stddev
     if stddev > _TELLING * usual(gains.rows) * GRID:
         return None
@@ -298,21 +298,6 @@ def look_at_products(
         tuple(pairs), tuple(noisy.tolist()), stddev, unit=GRID, added=tuple(added.tolist())
     )
     return Look(dict(zip(pairs, found.tolist(), strict=True)), asked)
-
-
-def product_distances(pairs: Sequence[Clique], gains: Gains) -> TableDistance:
-    """Return the distance of each pair from the product of its columns' estimated tables.
-
-    Its unit is 1/`GRID` record. One record moves each entry by 1 record (2 if it is replaced): it
-    is in one cell of each pair, and the products are public.
-    """
-    return TableDistance(
-        cliques=tuple(pairs),
-        answers=tuple(np.rint(GRID * gains.product(pair)).astype(np.int64) for pair in pairs),
-        grid=GRID,
-        weights=(1,) * len(pairs),
-        offsets=(0,) * len(pairs),
-    )
 
 
 def _noise_of_columns(gains: Gains, pair: Clique) -> tuple[float, float]:

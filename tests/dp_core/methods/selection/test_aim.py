@@ -18,8 +18,8 @@ from dp_core.methods.selection.candidates.model_errors import (
     GRID,
     RoundModel,
     among,
-    distances,
     overlap_weights,
+    table_distances,
     tables_up_to,
 )
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
@@ -145,7 +145,9 @@ def test_scores_are_the_distances_of_the_models_answers_less_the_noise():
     model = RoundModel(DOMAIN, NONE, rows=None, max_cells=100)
     model.refit(columns)
     pairs = [("a", "b"), ("b", "d")]
-    scores = distances(model, pairs, weights=[3, 2], noise=1.5)
+    scores = table_distances(
+        pairs, [model.answer(pair) for pair in pairs], weights=[3, 2], noise=1.5
+    )
     exact = scores.compute(counter.count(pairs))
     for place, (pair, weight) in enumerate(zip(pairs, (3, 2), strict=True)):
         one, two = (counts_of(data, (name,)) for name in pair)

@@ -16,39 +16,29 @@ from dp_core.methods.selection.aim import Aim
 from dp_core.methods.selection.candidates.model_errors import (
     GRID,
     RoundModel,
-    distances,
+    table_distances,
     tables_up_to,
 )
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from tests.measured import noisy_table, select_in_memory
 
 
-class Said:
-    """A model that gives the answers it was told."""
-
-    def __init__(self, **tables):
-        self._tables = {tuple(name): np.array(table, float) for name, table in tables.items()}
-
-    def answer(self, clique):
-        return self._tables[clique]
-
-
 def lost(table, **options):
     """Return by how many records the score of one table is lowered."""
-    (offset,) = distances(Said(a=table), [("a",)], **options).offsets
+    (offset,) = table_distances([("a",)], [np.array(table, float)], **options).offsets
     return offset / GRID
 
 
 def test_a_score_is_lowered_by_the_noise_of_every_cell():
-    model = Said(a=[10, 20], ab=[[5, 5, 5], [5, 5, 5]])
-    scores = distances(model, [("a",), ("a", "b")], noise=1.5)
+    cliques, tables = [("a",), ("a", "b")], [np.array([10.0, 20.0]), np.full((2, 3), 5.0)]
+    scores = table_distances(cliques, tables, noise=1.5)
     assert scores.offsets == (GRID * 3, GRID * 9)
     counts = MemoryCounter(
         Dataset(Domain(("a", "b"), (2, 3)), np.array([[0] * 15 + [1] * 25, [0] * 40], np.uint16))
     ).count([("a",), ("a", "b")])
     # By hand: |15 - 10| + |25 - 20| less 3, and |15 - 5| + |25 - 5| + four times 5 less 9.
     assert scores.compute(counts).tolist() == [GRID * 7, GRID * 41]
-    assert distances(model, [("a",), ("a", "b")]).offsets == (0, 0)
+    assert table_distances(cliques, tables).offsets == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.methods.reconstruction import pgm
 from dp_core.methods.reconstruction.pgm import Pgm
 from dp_core.methods.selection import mwem_pgm
-from dp_core.methods.selection.candidates.model_errors import distances
+from dp_core.methods.selection.candidates.model_errors import table_distances
 from dp_core.methods.selection.mwem_pgm import MwemPgm
 from tests.exact_tables import counts_of
 from tests.measured import NONE, select_in_memory
@@ -57,11 +57,11 @@ def test_only_pairs_are_chosen():
 def test_a_candidate_counts_less_what_its_own_noise_would_leave(monkeypatch):
     asked = []
 
-    def spy(model, cliques, *, noise):
+    def spy(cliques, tables, *, noise):
         asked.append(noise)
-        return distances(model, cliques, noise=noise)
+        return table_distances(cliques, tables, noise=noise)
 
-    monkeypatch.setattr(mwem_pgm, "distances", spy)
+    monkeypatch.setattr(mwem_pgm, "table_distances", spy)
     selection, _ = run(dependent(), 1)
     expected = selection.measured[-1].variance ** 0.5 * (2 / np.pi) ** 0.5
     assert asked == pytest.approx([expected] * 8)

@@ -24,7 +24,7 @@ from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.chance import HALF_NORMAL, Chance
 from dp_core.methods.selection.budget.dependence import usual
 from dp_core.methods.selection.candidates import private_looks
-from dp_core.methods.selection.candidates.model_errors import GRID
+from dp_core.methods.selection.candidates.model_errors import GRID, table_distances
 from dp_core.methods.selection.candidates.pairs import dependences
 from dp_core.methods.selection.candidates.private_looks import (
     Gains,
@@ -32,7 +32,6 @@ from dp_core.methods.selection.candidates.private_looks import (
     look_at_products,
     look_at_wide,
     matched_columns,
-    product_distances,
     strongest_forest,
 )
 from dp_core.methods.selection.selector import Dependences
@@ -106,7 +105,7 @@ def test_all_distances_are_one_charge_of_all_the_cost(kind, neighbours, change):
         assert event.l2_sensitivity_squared == 15 * change**2
         assert float(event.scale) ** 2 >= 15 * change**2 / 9 * (1 - 1e-12)
     assert found.asked.stddev == curator.statistic_noise(
-        product_distances(PAIRS, gains), Fraction(9, 2)
+        table_distances(PAIRS, [gains.product(pair) for pair in PAIRS]), Fraction(9, 2)
     ).stddev  # fmt: skip
 
 
@@ -114,7 +113,7 @@ def test_all_distances_are_one_charge_of_all_the_cost(kind, neighbours, change):
 def test_a_row_changes_the_distances_by_as_much_as_is_charged_and_no_more(seed):
     data = records(40, seed=seed)
     _, _, gains = asked(data, noise=4.0, seed=seed)
-    distances = product_distances(PAIRS, gains)
+    distances = table_distances(PAIRS, [gains.product(pair) for pair in PAIRS])
     before, largest = distances.exact(MemoryCounter(data)), 0
     rng = np.random.default_rng(seed)
     for place in range(data.rows):
