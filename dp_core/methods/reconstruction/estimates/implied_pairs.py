@@ -19,7 +19,7 @@ from dp_core.client.released import Table
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.estimates.raking import rake
-from dp_core.methods.reconstruction.estimates.residual_belief import believed, shrink_residual
+from dp_core.methods.reconstruction.estimates.residual_belief import believed, posterior_residual
 from dp_core.methods.reconstruction.estimates.shared_factors import Deviation, common_part, enough
 from dp_core.methods.reconstruction.estimates.table_parts import beyond, interaction_part
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent
@@ -89,7 +89,7 @@ def implied_tables(
         shared = np.zeros_like(deviation.residual)
         if clique in common:
             shared = believed(common[clique], deviation.residual, noise, deviation.expected)
-        left = shrink_residual(deviation.residual - shared, noise, deviation.expected)
+        left, _ = posterior_residual(deviation.residual - shared, noise, deviation.expected)
         values = rake(
             np.maximum(deviation.expected + shared + left, 0.0),
             clique,

@@ -19,12 +19,12 @@ _POWER = 0.75  # a cell of expected count E differs from it by about _WIDTHS * E
 _MIXTURE_ROUNDS = 40
 
 
-def shrink_residual(
+def posterior_residual(
     residual: NDArray[np.float64],
     variance: float | NDArray[np.float64],
     expected: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Return the posterior mean of each cell's true residual, given its noisy one.
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the posterior mean and standard deviation of each cell's true residual.
 
     The prior of a cell is a mixture of centred normal distributions whose standard deviations are
     fixed multiples of `expected ** 0.75`; the weights of the mixture are those under which the
@@ -32,31 +32,8 @@ def shrink_residual(
     weight on no residual at all).
 
     Args:
-        residual: Noisy count less the expected one, any shape.
-        variance: Noise variance, records squared; one for all cells, or the same shape.
-        expected: Expected counts from smaller tables, same shape, not negative.
-    """
-    shrunken = np.zeros(residual.size)
-    found = _mixture(residual, variance, expected)
-    if found.active.size:
-        likelihood, weights = found.likelihood, found.weights
-        belief = (likelihood * (found.prior / found.spread)) @ weights / (likelihood @ weights)
-        shrunken[found.active] = belief * residual.ravel()[found.active]
-    return shrunken.reshape(residual.shape)
-
-
-def posterior_residual(
-    residual: NDArray[np.float64],
-    variance: float,
-    expected: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the posterior mean and standard deviation of residuals under the learned prior.
-
-    The mean is that of `shrink_residual`.
-
-    Args:
         residual: Noisy count less the expected one, any shape, in records.
-        variance: Noise variance of each cell, records squared.
+        variance: Noise variance, records squared; one for all cells, or the same shape.
         expected: Expected counts from smaller tables, same shape, not negative.
     """
     mean, spread = np.zeros(residual.size), np.zeros(residual.size)
@@ -78,7 +55,7 @@ def evidence(
     variance: float | NDArray[np.float64],
     expected: NDArray[np.float64],
 ) -> float:
-    """Return the log likelihood of residuals under the prior that `shrink_residual` learns.
+    """Return the log likelihood of residuals under the prior that `posterior_residual` learns.
 
     Args:
         residual: Noisy count less the expected one, any shape.
@@ -138,7 +115,7 @@ def _mixture(
     variance: float | NDArray[np.float64],
     expected: NDArray[np.float64],
 ) -> _Mixture:
-    """Return the estimated prior; arguments are those of `shrink_residual`."""
+    """Return the estimated prior; arguments are those of `posterior_residual`."""
     width = np.square(np.multiply.outer(expected.ravel() ** _POWER, _WIDTHS))
     # Cells whose prior is far below the noise stay as expected and do not affect the mixture.
     noise = np.broadcast_to(np.asarray(variance, dtype=np.float64), residual.shape).ravel()

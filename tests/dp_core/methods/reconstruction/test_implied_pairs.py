@@ -75,9 +75,9 @@ def test_of_the_chance_in_a_count_only_what_its_columns_leave_free_is_taken_off(
 
     def kept(residual, variance, expected):
         seen.append(variance / expected)
-        return residual
+        return residual, residual
 
-    monkeypatch.setattr(implied_pairs, "shrink_residual", kept)
+    monkeypatch.setattr(implied_pairs, "posterior_residual", kept)
     data = records()
     implied_tables(data, [("c", "d")], columns_of(data))
     np.testing.assert_allclose(seen[0], 3.0 * (5 / 6) * (3 / 4))  # columns of 6 and 4 codes

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 from dp_core.methods.reconstruction.estimates import residual_belief as belief
-from dp_core.methods.reconstruction.estimates.residual_belief import shrink_residual
+from dp_core.methods.reconstruction.estimates.residual_belief import posterior_residual
 
 
 def test_under_a_prior_of_one_width_the_residual_is_the_posterior_mean(monkeypatch):
@@ -14,7 +14,7 @@ def test_under_a_prior_of_one_width_the_residual_is_the_posterior_mean(monkeypat
     expected = np.full(4000, 16.0)  # prior deviation 2 * 16 ** 0.75 = 16
     truth = rng.normal(0, 16, 4000) * (rng.random(4000) < 0.3)
     noisy = truth + rng.normal(0, 8, 4000)
-    found = shrink_residual(noisy, 64.0, expected)
+    found, _ = posterior_residual(noisy, 64.0, expected)
     for index in (0, 17, 200):
         at = noisy[index]
 
@@ -31,5 +31,5 @@ def test_under_a_prior_of_one_width_the_residual_is_the_posterior_mean(monkeypat
 
 def test_little_is_believed_of_few_cells_that_noise_alone_explains():
     noisy = np.random.default_rng(0).normal(0, 10, (200, 6))
-    left = [shrink_residual(each, 100.0, np.full(6, 50.0)) for each in noisy]
+    left = [posterior_residual(each, 100.0, np.full(6, 50.0))[0] for each in noisy]
     assert np.square(left).mean() < 0.08 * np.square(noisy).mean()
