@@ -29,7 +29,7 @@ from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.binned_tables import binned_domain
 from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
-from dp_core.methods.reconstruction.sampling.repeated_records import equally_often
+from dp_core.methods.reconstruction.sampling.drawing import equally_often
 from dp_core.methods.selection.selector import Asked, Selection, Selector
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables

@@ -18,7 +18,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.reconstruction.estimates.implied_pairs import counted
 from dp_core.methods.reconstruction.reconstructor import FittedTables, MadeAnew, piece_rows
-from dp_core.methods.reconstruction.sampling.repeated_records import equally_often
+from dp_core.methods.reconstruction.sampling.drawing import equally_often
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
 

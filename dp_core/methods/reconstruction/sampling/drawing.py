@@ -92,3 +92,21 @@ def _deal_column(
     deal(order, group, np.ascontiguousarray(share), claim - 0.5, owed, codes[axis])
     found: NDArray[np.int64] = order[np.argsort(codes[axis, order], kind="stable")]
     return found
+
+
+def equally_often(records: int, rows: int, *, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the positions of `rows` released records, each as often as any other to within one.
+
+    A method whose release is itself a list of records (a private draw) has paid for their noise. A
+    second draw with replacement would add its variance once more, about that of the first, without
+    any benefit for privacy.
+
+    Args:
+        records: Number of released records, at least 1.
+        rows: Number of positions.
+        rng: Generator for post-processing.
+
+    >>> sorted(equally_often(3, 3, rng=np.random.default_rng(1)).tolist())
+    [0, 1, 2]
+    """
+    return np.resize(rng.permutation(records), rows)

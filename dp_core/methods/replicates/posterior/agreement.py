@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dp_core.methods.reconstruction.estimates.raking import rake
 from dp_core.methods.replicates.posterior.truncation import Floats
 
 KeptSum: TypeAlias = tuple[Floats, float]
@@ -115,7 +116,8 @@ def with_margins(
         if max(float(np.abs(by_row).max()), float(np.abs(by_column).max())) < _CLOSE:
             break
         found = np.maximum(found + weights * _multipliers(weights, by_row, by_column), 0.0)
-    return _raked(found, rows, columns)
+    margins = [(("row",), rows), (("column",), columns)]
+    return rake(found, ("row", "column"), margins, rounds=_RAKING_ROUNDS, tolerance=_CLOSE)
 
 
 def _nearest(values: Floats, variances: Floats, wanted: Sequence[KeptSum]) -> Floats:
@@ -204,16 +206,3 @@ def _multipliers(weights: Floats, by_row: Floats, by_column: Floats) -> Floats:
     u = np.linalg.solve(normal, by_row - weights @ (by_column / down))
     v = (by_column - weights.T @ u) / down
     return np.asarray(u[:, None] + v[None, :])
-
-
-def _raked(values: Floats, rows: Floats, columns: Floats) -> Floats:
-    """Return the table scaled to its margins; rows and columns without mass stay empty."""
-    found = values
-    for _ in range(_RAKING_ROUNDS):
-        across = found.sum(axis=1)
-        found = found * np.divide(rows, across, out=np.zeros_like(rows), where=across > 0)[:, None]
-        down = found.sum(axis=0)
-        found = found * np.divide(columns, down, out=np.zeros_like(columns), where=down > 0)
-        if float(np.abs(found.sum(axis=1) - rows).max()) < _CLOSE:
-            break
-    return found
