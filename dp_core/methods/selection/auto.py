@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -19,11 +18,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.client.noise_scale import noise_for
 from dp_core.client.released import ReleasedKind, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.privacy import Neighbours, Relation, Stage
@@ -330,94 +327,40 @@ class Auto(Selector):
         dependence of pairs is between a third and twice that of a typical file.
         """
         columns = typical_columns(domain.sizes, rows)
-        if self.in_one_step:
-            return self._forecast_at_once(domain, columns, rows, currency, relation, measure)
-        pure = currency.kind == "pure"
-        weights = allocate(domain.sizes, "epsilon" if pure else "rho")
-        whole = self.basis == "tables"
-        first = [Costs(currency, relation, one_way * weight, whole) for weight in weights]
-        known = [costs.table * (1 + costs.floor) for costs in first]
-        terms = Terms(
-            currency=currency,
-            relation=relation,
-            measure=measure,
-            known={(name,): each for name, each in zip(domain.columns, known, strict=True)},
-        )
+        known: dict[Clique, float] = {}
+        if not self.in_one_step:
+            weights = allocate(domain.sizes, "epsilon" if currency.kind == "pure" else "rho")
+            for name, weight in zip(domain.columns, weights, strict=True):
+                first = Costs(currency, relation, one_way * weight, self.basis == "tables")
+                known[(name,)] = first.table * (1 + first.floor)
+        terms = Terms(currency=currency, relation=relation, measure=measure, known=known)
         certain = self.certain(domain, terms)
         wanted = CertainParts.of(certain, domain, terms)
+        variances = np.array([*known.values()]) if known or wanted is None else wanted.columns
+        looked_at = self._any_forest(domain) or self.needs(domain)
+        if self.in_one_step:
+            looked_at = pairs_up_to(domain, domain.size())
         found = []
         for times in DEPENDENCES:
             typical = times * usual(rows)
-            looked_at = self._any_forest(domain) or self.needs(domain)
             pairs = dict.fromkeys(looked_at, typical)
             costs = self._costs(terms, certain)
             parts, _, _ = measurable_parts(
-                domain, columns, np.array(known), pairs, costs, typical, wanted, order=self.order
+                domain, columns, variances, pairs, costs, typical, wanted, order=self.order
             )
+            if self.at_once == "joint":
+                # The sampling noise of the draw is removed from every table that this one tells.
+                parts = dataclasses.replace(parts, drawn=0.0)
             alone = certain is not None and certain.share == 1
             shares = np.zeros(len(parts.cliques)) if alone else balance(parts, roughly=roughly)
             found.append(expected_error(parts, shares))
         return found[0], found[1]
 
-    def _forecast_at_once(
-        self,
-        domain: Domain,
-        columns: Sequence[NDArray[np.float64]],
-        rows: int,
-        currency: Currency,
-        relation: Relation,
-        measure: Fraction,
-    ) -> tuple[Expected, Expected]:
-        """Return the result of `forecast` if all tables are known beforehand.
-
-        Args:
-            domain: All columns.
-            columns: One-way tables of a typical file, in records.
-            rows: Approximate number of records.
-            currency: Currency of the release.
-            relation: Its neighbouring relation.
-            measure: Budget of one measurement.
-        """
-        planned = self.fixed_selection(domain)
-        assert planned is not None
-        bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
-        measured = {
-            clique: float(noise_for(currency, measure * weight, **bounds).stddev ** 2)
-            for clique, weight in zip(planned.cliques, planned.weights, strict=True)
-        }
-        joint = domain.columns in measured
-
-        def variance(clique: Clique) -> float:
-            """Return the noise variance of a cell of a table of these columns, in records^2."""
-            if not joint:
-                return measured[clique]
-            return measured[domain.columns] * domain.size() / domain.size(clique)
-
-        known = np.array([variance((name,)) for name in domain.columns])
-        costs = Costs(currency, relation, measure, whole=True)
-        pairs = pairs_up_to(domain, domain.size())
-        found = []
-        for times in DEPENDENCES:
-            typical = times * usual(rows)
-            alike = dict.fromkeys(pairs, typical)
-            parts, cliques, _ = measurable_parts(
-                domain, columns, known, alike, costs, typical, order=self.order
-            )
-            told = np.zeros(len(cliques))
-            for at, clique in enumerate(cliques):
-                if joint and len(clique) > 1:
-                    own = [1 - 1 / size for size in domain.project(clique).sizes if size > 1]
-                    told[at] = 1 / (variance(clique) * math.prod(own))
-            # The sampling noise of the draw is removed from every table that a measured one tells.
-            drawn = 0.0 if joint else parts.drawn
-            parts = dataclasses.replace(parts, told=told, drawn=drawn)
-            found.append(expected_error(parts, np.zeros(len(cliques))))
-        return found[0], found[1]
-
     def _costs(self, terms: Terms, certain: Certain | None) -> Costs:
         """Return the noise of what is measured besides the workload."""
         left = terms.measure * (1 - certain.share if certain and certain.share < 1 else 1)
-        return Costs(terms.currency, terms.relation, left, whole=self.basis == "tables")
+        whole = self.basis == "tables" or self.in_one_step
+        return Costs(terms.currency, terms.relation, left, whole)
 
 
 def _estimated_columns(inputs: MethodInputs, rows: float) -> list[NDArray[np.float64]]:
