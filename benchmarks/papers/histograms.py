@@ -110,7 +110,7 @@ def by(name: str, **options: object) -> Callable[[Counts, str], Floats]:
             variables,
         )
         model = method.fit(variables, released, rows=rows, zeros=zeros)
-        (values,), (edges,) = model.columns, model.edges
+        (values,), (edges,) = (each.values for each in model.cells), model.edges
         assert edges is not None
         width = np.diff(edges)
         return np.repeat(values / width, width)

@@ -12,13 +12,10 @@ from dp_core.client.released import Measurement, Table, Totals
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import BinnedCounts
-from dp_core.methods.parametric.synthesizer import ParametricModel
+from dp_core.methods.parametric.synthesizer import Edges, ParametricModel
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
-
-Edges = tuple[tuple[int, ...] | None, ...]
-"""For each column the first code of every bin, then the number of codes; None for levels."""
 
 
 def binned_domain(variables: Variables, edges: Edges) -> Domain:
@@ -61,34 +58,33 @@ def as_measurement(counted: Totals) -> Measurement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellsToRecords(ParametricModel):
-    """A model that draws records from one table of all columns, and then positions within bins.
+    """A model that draws records from tables, and then positions within bins.
 
     Attributes:
-        table: Table of all columns, with numeric columns in bins; impossible cells are 0.
+        cells: Tables that together have every column once, with numeric columns in bins; they are
+            drawn independently of each other. Impossible cells are 0.
         edges: Bin edges of each column; None for a column of levels.
         rounded: Whether each cell gets its share of a set to within one record; otherwise records
-            are drawn independently.
+            are drawn independently, from one table.
     """
 
-    table: Table
+    cells: tuple[Table, ...]
     edges: Edges
     rounded: bool
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         if self.rounded:
-            codes = records(self.table.domain, [self.table], rows, rng=rng).codes
+            binned = binned_domain(self.variables, self.edges)
+            codes = records(binned, self.cells, rows, rng=rng).codes.astype(self.domain.code_type)
         else:
-            shares = self.table.values.ravel()
+            (table,) = self.cells
+            shares = table.values.ravel()
             shares = shares if shares.any() else np.ones_like(shares)
             cells = np.repeat(np.arange(shares.size), rng.multinomial(rows, shares / shares.sum()))
-            parts = np.unravel_index(rng.permutation(cells), self.table.domain.sizes)
+            parts = np.unravel_index(rng.permutation(cells), table.domain.sizes)
             codes = np.array(parts, dtype=self.domain.code_type)
-        for axis, each in enumerate(self.edges):
-            if each is not None:
-                codes[axis] = self.variables[axis].within(codes[axis], each, rng=rng)
-        drawn = Dataset(self.domain, np.ascontiguousarray(codes))
         # A cell of bins can be partly impossible; impossible records drawn there are repaired.
-        return self.zeros.repair(drawn, rng=rng)
+        return self.within_bins(codes, self.edges, rng=rng)
 
 
 def zeros_by_bins(zeros: StructuralZeros, columns: Sequence[str], edges: Edges) -> StructuralZeros:

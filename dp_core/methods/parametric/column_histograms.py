@@ -12,15 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.client.released import Released, Table, Totals, tables_of
-from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import BinnedCounts
 from dp_core.methods.method_inputs import FitInputs, MethodInputs
-from dp_core.methods.parametric.binned_tables import zeros_by_bins
-from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
+from dp_core.methods.parametric.binned_tables import CellsToRecords, zeros_by_bins
+from dp_core.methods.parametric.synthesizer import Ask, Synthesizer, release
 from dp_core.methods.private_domain import quantile_tree
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
-from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
 
@@ -157,7 +155,7 @@ class ColumnHistograms(Synthesizer):
                 released += self.measure_column(inputs, variable, f"column-{number}", each)
         return tuple(released)
 
-    def model_of(self, variables: Variables, inputs: FitInputs) -> IndependentColumns:
+    def model_of(self, variables: Variables, inputs: FitInputs) -> CellsToRecords:
         zeros = inputs.zeros
         sums = {
             variable.name: [
@@ -201,7 +199,11 @@ class ColumnHistograms(Synthesizer):
             values = norm_sub(found.values, total=total - missing, possible=possible)
             columns.append(np.append(values, missing) if variable.missing else values)
             edges.append((*found.edges, *end))
-        return IndependentColumns(variables, total, zeros, tuple(columns), tuple(edges))
+        cells = tuple(
+            Table(Domain((name,), (column.size,)), column)
+            for name, column in zip(variables.domain.columns, columns, strict=True)
+        )
+        return CellsToRecords(variables, total, zeros, cells, tuple(edges), True)
 
 
 def bin_question(variable: Variable, edges: Sequence[int]) -> BinnedCounts:
@@ -224,34 +226,6 @@ def bin_counts(variable: Variable, totals: Totals) -> tuple[tuple[int, ...], Flo
     if variable.missing:
         return edges[:-1], values[:-1], float(values[-1])
     return edges, values, 0.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class IndependentColumns(ParametricModel):
-    """A model of independent columns, each with a histogram.
-
-    Attributes:
-        columns: For each column, records in each level or bin, nonnegative.
-        edges: For each column, the first code of each bin and then the number of codes; None for a
-            column of levels.
-    """
-
-    columns: tuple[Floats, ...]
-    edges: tuple[tuple[int, ...] | None, ...]
-
-    def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
-        names = self.domain.columns
-        binned = Domain(names, tuple(column.size for column in self.columns))
-        tables = [
-            Table(binned.project((name,)), column)
-            for name, column in zip(names, self.columns, strict=True)
-        ]
-        codes = records(binned, tables, rows, rng=rng).codes.astype(self.domain.code_type)
-        for axis, each in enumerate(self.edges):
-            if each is not None:
-                codes[axis] = self.variables[axis].within(codes[axis], each, rng=rng)
-        drawn = Dataset(self.domain, np.ascontiguousarray(codes))
-        return self.zeros.repair(drawn, rng=rng)
 
 
 def ask_tree(variable: Variable, edges: Sequence[int], branching: int) -> tuple[Ask, ...]:

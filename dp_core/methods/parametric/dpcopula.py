@@ -18,7 +18,6 @@ from dp_core.kernel.privacy import Neighbours
 from dp_core.kernel.questions.linear_questions import BinnedCounts
 from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.binned_tables import (
-    Edges,
     as_measurement,
     binned_domain,
     one_way,
@@ -26,7 +25,7 @@ from dp_core.methods.parametric.binned_tables import (
 )
 from dp_core.methods.parametric.drawn_records import edges_of
 from dp_core.methods.parametric.general_location import positive_definite
-from dp_core.methods.parametric.synthesizer import Ask, ParametricModel, Synthesizer, release
+from dp_core.methods.parametric.synthesizer import Ask, Edges, ParametricModel, Synthesizer, release
 from dp_core.methods.reconstruction.estimates.consistency import column_tables, norm_sub
 from dp_core.schema.variables import Variables
 
@@ -146,10 +145,7 @@ class GaussianCopula(ParametricModel):
             uniform = ndtr(rng.standard_normal((part.stop - first, len(limits))) @ root)
             for axis, limit in enumerate(limits):
                 codes[axis, part] = np.searchsorted(limit, uniform[:, axis], side="right")
-        for axis, (variable, each) in enumerate(zip(self.variables, self.edges, strict=True)):
-            if each is not None:
-                codes[axis] = variable.within(codes[axis], each, rng=rng)
-        return self.zeros.repair(Dataset(self.domain, codes), rng=rng)
+        return self.within_bins(codes, self.edges, rng=rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

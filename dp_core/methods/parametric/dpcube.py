@@ -22,13 +22,12 @@ from dp_core.kernel.questions.whole_numbers import MOST_WORK
 from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.binned_tables import (
     CellsToRecords,
-    Edges,
     as_measurement,
     binned_domain,
     zeros_by_bins,
 )
 from dp_core.methods.parametric.drawn_records import MOST_CELLS, edges_of, number_of_cells
-from dp_core.methods.parametric.synthesizer import Ask, Synthesizer, release
+from dp_core.methods.parametric.synthesizer import Ask, Edges, Synthesizer, release
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
@@ -117,7 +116,7 @@ class DPCube(Synthesizer):
         best = norm_sub(best, total=float(total), possible=number > 0)
         for box, count, among in zip(boxes, best, number, strict=True):
             values[box] = np.where(possible[box], count / max(among, 1.0), 0.0)
-        return CellsToRecords(variables, total, zeros, Table(domain, values), edges, True)
+        return CellsToRecords(variables, total, zeros, (Table(domain, values),), edges, True)
 
     def _domain(self, variables: Variables) -> Domain:
         return binned_domain(variables, edges_of(variables))

@@ -197,10 +197,8 @@ class DrawnRecords(ParametricModel):
         codes = self.data.codes[:, equally_often(self.data.rows, rows, rng=rng)]
         for column, each in enumerate(self.edges):
             if each is not None:
-                bins = np.searchsorted(each, codes[column], side="right") - 1
-                codes[column] = self.variables[column].within(bins, each, rng=rng)
-        drawn = Dataset(self.domain, np.ascontiguousarray(codes))
-        return self.zeros.repair(drawn, rng=rng)
+                codes[column] = np.searchsorted(each, codes[column], side="right") - 1
+        return self.within_bins(codes, self.edges, rng=rng)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,13 +19,12 @@ from dp_core.kernel.questions.linear_questions import BinnedCounts
 from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.binned_tables import (
     CellsToRecords,
-    Edges,
     as_measurement,
     binned_domain,
     zeros_by_bins,
 )
 from dp_core.methods.parametric.drawn_records import MOST_CELLS, edges_of
-from dp_core.methods.parametric.synthesizer import Ask, Synthesizer, release
+from dp_core.methods.parametric.synthesizer import Ask, Edges, Synthesizer, release
 from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub, overlapping, reconcile
 from dp_core.methods.reconstruction.estimates.raking import margin, others
@@ -190,7 +189,7 @@ class LaplaceSanitizer(Synthesizer):
         if two is not None and rows is not None:
             possible = ~zeros.mask(variables.domain)
             table = Table(variables.domain, norm_sub(two, total=float(rows), possible=possible))
-            return CellsToRecords(variables, rows, zeros, table, (None,), not self.published)
+            return CellsToRecords(variables, rows, zeros, (table,), (None,), not self.published)
         (counted,) = (
             item
             for item in released
@@ -206,7 +205,9 @@ class LaplaceSanitizer(Synthesizer):
         measured = [whole, *(each for each in tables_of(released) if levels >= {*each.clique})]
         brought = _cut_at_zero if self.published else _nearest
         table, total = brought(domain, measured, rows, known)
-        return CellsToRecords(variables, total, zeros, table, counted.of.edges, not self.published)
+        return CellsToRecords(
+            variables, total, zeros, (table,), counted.of.edges, not self.published
+        )
 
     def _tables(self, variables: Variables, edges: Edges, left: Fraction) -> tuple[Ask, ...]:
         """Return the tables with given edges; they share the rest of the budget."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.client.released import Released, Table
+from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Neighbours
@@ -24,6 +25,9 @@ from dp_core.kernel.questions.statistic import Sum
 from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
+
+Edges = tuple[tuple[int, ...] | None, ...]
+"""For each column the first code of every bin, then the number of codes; None for levels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +181,16 @@ class ParametricModel(ABC):
     @abstractmethod
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:
         """Return `rows` synthetic records; same `rng` state, same records."""
+
+    def within_bins(self, codes: Codes, edges: Edges, *, rng: np.random.Generator) -> Dataset:
+        """Return possible records with a drawn position in place of each number of a bin.
+
+        Args:
+            codes: Number of the bin or level of each record, shape (columns, rows); changed.
+            edges: Bin edges of each column.
+            rng: Generator; same state, same records.
+        """
+        for axis, each in enumerate(edges):
+            if each is not None:
+                codes[axis] = self.variables[axis].within(codes[axis], each, rng=rng)
+        return self.zeros.repair(Dataset(self.domain, np.ascontiguousarray(codes)), rng=rng)

@@ -80,7 +80,7 @@ def test_without_noise_the_table_is_that_of_the_file(neighbours):
     exact = np.zeros((2, 4, 2))
     bins = [data.codes[0], np.digitize(data.codes[1], [20, 65, 100]), data.codes[2] >= 32]
     np.add.at(exact, tuple(np.asarray(each, dtype=int) for each in bins), 1)
-    np.testing.assert_allclose(model.table.values, exact, atol=1e-4)
+    np.testing.assert_allclose(model.cells[0].values, exact, atol=1e-4)
     assert model.rows == data.rows
     drawn = model.sample(data.rows, rng=np.random.default_rng(1))
     np.testing.assert_array_equal(np.bincount(drawn.codes[0]), np.bincount(data.codes[0]))
@@ -95,7 +95,7 @@ def test_each_box_is_the_average_by_precision_of_its_two_noisy_totals(monkeypatc
     wanted = (boxes.values[0] * other + cells.values.sum() * own) / (own + other)
     model = method.fit(MIXED, (cells, boxes), rows=None, zeros=NONE)
     assert model.rows == round(wanted)
-    np.testing.assert_allclose(model.table.values, model.rows / 16)
+    np.testing.assert_allclose(model.cells[0].values, model.rows / 16)
 
 
 def test_the_cells_part_sets_the_noise_of_cells_and_boxes():

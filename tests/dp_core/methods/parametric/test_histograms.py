@@ -67,7 +67,7 @@ def model_of(method, variables, data, epsilon=EXACT, *, zeros=NONE, rows=None, *
 def table_of(data, model):
     """Return counts by the bins of a model."""
     cells = np.zeros(data.rows, dtype=np.int64)
-    domain = model.table.domain
+    domain = model.cells[0].domain
     for codes, edges, size in zip(data.codes, model.edges, domain.sizes, strict=True):
         binned = codes if edges is None else np.searchsorted(edges, codes, side="right") - 1
         cells = cells * size + binned
@@ -85,7 +85,7 @@ def test_without_noise_the_table_is_that_of_the_file_and_sets_are_drawn_from_it(
     model = model_of(method, variables, data, rows=rows, neighbours=neighbours)
     assert model.rows == data.rows
     exact = table_of(data, model)
-    np.testing.assert_allclose(model.table.values, exact, atol=1e-6)
+    np.testing.assert_allclose(model.cells[0].values, exact, atol=1e-6)
     found = table_of(model.sample(data.rows, rng=np.random.default_rng(1)), model)
     assert (found[exact == 0] == 0).all()
     if not method.published:
@@ -252,13 +252,13 @@ def test_negative_counts_become_the_nearest_or_zero():
     noisy = [50, -6, 20, 16]
     near = of_counts(noisy, ONE)
     assert near.rows == 80
-    np.testing.assert_allclose(near.table.values, [48, 0, 18, 14])
+    np.testing.assert_allclose(near.cells[0].values, [48, 0, 18, 14])
     cut = of_counts(noisy, ONE, published=True)
     assert cut.rows == 80
-    np.testing.assert_allclose(cut.table.values, np.array([50, 0, 20, 16]) * 80 / 86)
+    np.testing.assert_allclose(cut.cells[0].values, np.array([50, 0, 20, 16]) * 80 / 86)
     # Where all is negative, nothing is known: even.
     lost = of_counts([-1, -2, -3, -4], ONE, published=True)
-    np.testing.assert_allclose(lost.table.values, [0.25] * 4)
+    np.testing.assert_allclose(lost.cells[0].values, [0.25] * 4)
 
 
 @pytest.mark.parametrize("published", [False, True])
@@ -267,7 +267,7 @@ def test_the_number_of_records_is_weighed_with_what_else_says_it(published):
     total = counts_of((), 100, 2.0, ONE)
     model = of_counts([40, 20, 15, 5], ONE, total, published=published)
     assert model.rows == round(0.8 * 100 + 0.2 * 80)
-    assert model.table.values.sum() == pytest.approx(model.rows)
+    assert model.cells[0].values.sum() == pytest.approx(model.rows)
 
 
 @pytest.mark.parametrize("published", [False, True])
@@ -277,8 +277,8 @@ def test_tables_of_levels_are_weighed_and_those_of_positions_are_left_out(publis
     positions = counts_of(("pay",), [1] * 64, 0.001)
     alone = of_counts(cells, MIXED, levels, published=published)
     model = of_counts(cells, MIXED, positions, levels, published=published)
-    np.testing.assert_array_equal(model.table.values, alone.table.values)
-    np.testing.assert_allclose(model.table.values.sum(axis=(1, 2, 3)), [300, 180], atol=0.01)
+    np.testing.assert_array_equal(model.cells[0].values, alone.cells[0].values)
+    np.testing.assert_allclose(model.cells[0].values.sum(axis=(1, 2, 3)), [300, 180], atol=0.01)
 
 
 @pytest.mark.parametrize("published", [False, True])
@@ -288,8 +288,8 @@ def test_a_level_that_no_cell_allows_has_no_records(published):
     )
     method = LaplaceSanitizer(published=published, **PERTURBED)
     model = model_of(method, MIXED, data_of(MIXED, 300), 1, zeros=never)
-    assert model.table.values[:, :, 1].sum() == 0
-    assert model.table.values.sum() == pytest.approx(model.rows)
+    assert model.cells[0].values[:, :, 1].sum() == 0
+    assert model.cells[0].values.sum() == pytest.approx(model.rows)
     assert (model.sample(200, rng=np.random.default_rng(1)).codes[2] != 1).all()
 
 

@@ -52,12 +52,12 @@ def test_without_noise_it_is_the_kernel_estimate_of_the_file(bandwidth, monkeypa
     model, _ = model_of(KDE(), data, rows=data.rows)
     counts = np.bincount(data.codes[1], minlength=101)
     wanted = estimate(counts[:100].astype(float), 100 * bandwidth)
-    found = model.columns[1]
+    found = model.cells[1].values
     assert found[100] == pytest.approx(counts[100], rel=0.01)
     # Near the ends of the range the two kernels have lost other parts than one wide one.
     np.testing.assert_allclose(found[5:95], wanted[5:95], atol=0.02 * wanted.max())
     np.testing.assert_allclose(found[:5], wanted[:5], rtol=0.1, atol=1)
-    np.testing.assert_allclose(model.columns[0], np.bincount(data.codes[0]), atol=1e-6)
+    np.testing.assert_allclose(model.cells[0].values, np.bincount(data.codes[0]), atol=1e-6)
 
 
 def test_numbers_alone_estimate_the_number_of_records():

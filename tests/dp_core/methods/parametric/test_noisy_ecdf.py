@@ -46,7 +46,7 @@ def test_without_noise_each_table_is_that_of_the_file(neighbours):
     rows = data.rows if neighbours == "replace-one" else None
     model, _ = model_of(NoisyECDF(), data, rows=rows, neighbours=neighbours)
     assert model.rows == data.rows
-    for table, codes in zip(model.columns, data.codes, strict=True):
+    for table, codes in zip([each.values for each in model.cells], data.codes, strict=True):
         exact = np.bincount(codes, minlength=table.size)
         np.testing.assert_allclose(table, exact, atol=1e-5)
     drawn = model.sample(data.rows, rng=np.random.default_rng(1))
@@ -65,5 +65,5 @@ def test_the_levels_of_a_tree_share_the_budget_of_their_column():
 
 def test_missing_is_a_bin_of_its_own():
     model, _ = model_of(NoisyECDF(), file_of())
-    assert model.columns[1].size == 101
-    assert model.columns[1][100] == pytest.approx((file_of().codes[1] == 100).sum())
+    assert model.cells[1].values.size == 101
+    assert model.cells[1].values[100] == pytest.approx((file_of().codes[1] == 100).sum())

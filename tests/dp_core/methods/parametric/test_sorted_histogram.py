@@ -43,17 +43,17 @@ def counts_of(data=None):
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_without_noise_sorted_counts_are_those_of_the_file(neighbours):
     model, _ = model_of(SortedHistogram(**BOTH), EXACT, neighbours)
-    for found, exact in zip(model.columns, counts_of(), strict=True):
+    for found, exact in zip([each.values for each in model.cells], counts_of(), strict=True):
         np.testing.assert_allclose(found, exact, atol=1e-6)
 
 
 def test_noisy_counts_are_in_the_stated_order():
     model, session = model_of(SortedHistogram(**BOTH), 1)
-    assert (np.diff(model.columns[0]) <= 1e-9).all()
-    assert (np.diff(model.columns[1][:-1]) <= 1e-9).all()
+    assert (np.diff(model.cells[0].values) <= 1e-9).all()
+    assert (np.diff(model.cells[1].values[:-1]) <= 1e-9).all()
     assert session.spent() == 1
     rising, _ = model_of(SortedHistogram(rising=("hosts",)), 1)
-    assert (np.diff(rising.columns[1][:-1]) >= -1e-9).all()
+    assert (np.diff(rising.cells[1].values[:-1]) >= -1e-9).all()
 
 
 def test_the_order_of_many_equal_counts_takes_away_most_of_their_noise():
@@ -62,7 +62,7 @@ def test_the_order_of_many_equal_counts_takes_away_most_of_their_noise():
     errors = {}
     for name, options in (("sorted", BOTH), ("plain", {})):
         models = [model_of(SortedHistogram(**options), 1)[0] for _ in range(20)]
-        errors[name] = np.mean([((each.columns[1] - exact) ** 2).mean() for each in models])
+        errors[name] = np.mean([((each.cells[1].values - exact) ** 2).mean() for each in models])
     assert errors["sorted"] < errors["plain"] / 2
 
 
