@@ -12,14 +12,15 @@ records and, if they are sets whose differences show it, the noise of the earlie
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.reconstruction.estimates.implied_pairs import counted
 from dp_core.methods.reconstruction.estimates.raking import rake
 from dp_core.methods.reconstruction.estimates.table_parts import beyond
 
@@ -131,17 +132,12 @@ class PublicPrior:
         Args:
             clique: Columns that the records have.
         """
-        axes, sizes = self.domain.axes(clique), self.domain.project(clique).sizes
-        wider = tuple(size + 1 for size in sizes)
+        sizes = self.domain.project(clique).sizes
         known = tuple(slice(0, size) for size in sizes)
-        found = []
-        for codes in self.sets:
-            place = np.zeros(codes.shape[1], dtype=np.int64)
-            for axis, size in zip(axes, wider, strict=True):
-                place = place * size + codes[axis]
-            counts = np.bincount(place, minlength=math.prod(wider)).reshape(wider)
-            found.append(counts[known].astype(np.float64))
-        return tuple(found)
+        # A value that the schema does not have is one level more.
+        wider = Domain(clique, tuple(size + 1 for size in sizes))
+        axes = list(self.domain.axes(clique))
+        return tuple(counted(Dataset(wider, codes[axes]), clique)[known] for codes in self.sets)
 
     def __repr__(self) -> str:
         return f"PublicPrior({len(self.domain)} columns, {len(self.sets)} sets)"

@@ -21,6 +21,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.reconstruction.estimates.implied_pairs import counted
 from dp_core.methods.reconstruction.kernels.kept_conditional import KeptConditional
 from dp_core.methods.reconstruction.reconstructor import FittedTables, MadeAnew
 from dp_core.methods.reconstruction.sampling.kept_cells import (
@@ -29,7 +30,6 @@ from dp_core.methods.reconstruction.sampling.kept_cells import (
     nothing_left,
     possible_cells,
     sparse_tables,
-    sums,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
@@ -56,6 +56,11 @@ class Cells:
     axes: tuple[int, ...]
     codes: Codes
     weights: NDArray[np.int64]
+
+    def table(self, domain: Domain, clique: Clique) -> NDArray[np.float64]:
+        """Return the noisy counts summed over some of the columns."""
+        records = Dataset(domain.project(self.clique), self.codes.T)
+        return counted(records, clique, weights=self.weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +108,7 @@ class GibbsModel(FittedTables):
             raise no_start()
         tables = []
         for name, cells in zip(domain.columns, kept, strict=True):
-            one = sums(domain.project(cells.clique), cells.codes, cells.weights, (name,))
+            one = cells.table(domain, (name,))
             tables.append(Table(domain.project((name,)), one * (rows / one.sum())))
         return cls(
             domain=domain,
@@ -129,8 +134,7 @@ class GibbsModel(FittedTables):
     def project(self, clique: Clique) -> NDArray[np.float64]:
         for cells in self.kept:
             if set(cells.clique) == set(clique) or cells.clique[:1] == clique:
-                within = self.domain.project(cells.clique)
-                counts = sums(within, cells.codes, cells.weights, clique)
+                counts = cells.table(self.domain, clique)
                 return counts * float(self.rows / counts.sum())
         raise KeyError(clique)
 

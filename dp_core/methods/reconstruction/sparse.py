@@ -14,12 +14,12 @@ from dp_core.errors import BadInput
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
+from dp_core.methods.reconstruction.estimates.implied_pairs import counted
 from dp_core.methods.reconstruction.reconstructor import FittedTables, MadeAnew
 from dp_core.methods.reconstruction.sampling.kept_cells import (
     kept_rows,
     nothing_left,
     possible_cells,
-    sums,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
@@ -52,17 +52,18 @@ class SparseModel(FittedTables):
         if not len(weights):
             raise nothing_left([table])
         cells = cells[:, list(table.domain.axes(domain.columns))]
+        records = Dataset(domain, cells.T)
         tables = tuple(
             Table(
                 domain.project((name,)),
-                sums(domain, cells, weights, (name,)) * (rows / weights.sum()),
+                counted(records, (name,), weights=weights) * (rows / weights.sum()),
             )
             for name in domain.columns
         )
         return cls(domain, tables, rows, zeros, cells, weights)
 
     def project(self, clique: Clique) -> NDArray[np.float64]:
-        counts = sums(self.domain, self.cells, self.weights, clique)
+        counts = counted(Dataset(self.domain, self.cells.T), clique, weights=self.weights)
         return counts * float(self.rows / self.weights.sum())
 
     def sample(self, rows: int, *, rng: np.random.Generator) -> Dataset:

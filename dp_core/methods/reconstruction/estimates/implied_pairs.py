@@ -100,10 +100,19 @@ def implied_tables(
     return tuple(tables)
 
 
-def counted(data: Dataset, clique: Clique) -> NDArray[np.float64]:
-    """Return the number of records in each cell of a table."""
+def counted(
+    data: Dataset, clique: Clique, *, weights: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
+    """Return the number of records in each cell of a table, or the sum of their weights.
+
+    Args:
+        data: The records.
+        clique: Columns of the table, few enough for a complete one; its axes are in this order.
+        weights: Weight of each record, shape (rows,); 1 by default.
+    """
     domain = data.domain.project(clique)
     cells = np.zeros(data.rows, dtype=np.int64)
     for name, size in zip(clique, domain.sizes, strict=True):
         cells = cells * size + data.column(name)
-    return np.bincount(cells, minlength=domain.size()).reshape(domain.sizes).astype(np.float64)
+    counts = np.bincount(cells, weights=weights, minlength=domain.size())
+    return counts.reshape(domain.sizes).astype(np.float64)

@@ -11,7 +11,6 @@ from dp_core.client.released import Released, SparseTable
 from dp_core.errors import StageFailed
 from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 _WHAT_TO_DO = (
@@ -36,25 +35,6 @@ def possible_cells(table: SparseTable, zeros: StructuralZeros) -> tuple[Codes, N
 def kept_rows(released: Sequence[Released]) -> int:
     """Return the largest sum of a table's kept counts, at least 1."""
     return max([1, *(int(table.values.sum()) for table in sparse_tables(released))])
-
-
-def sums(
-    domain: Domain, cells: Codes, weights: NDArray[np.int64], clique: Clique
-) -> NDArray[np.float64]:
-    """Return the weights of cells summed over a clique, its axes in the clique's order.
-
-    Args:
-        domain: Domain of the cells.
-        cells: Codes of the cells, shape (cells, columns).
-        weights: Weights of the cells, shape (cells,).
-        clique: Columns of the result, few enough for a complete table.
-    """
-    sizes = domain.project(clique).sizes
-    index = np.zeros(len(cells), dtype=np.int64)
-    for axis, size in zip(domain.axes(clique), sizes, strict=True):
-        index = index * size + cells[:, axis]
-    flat = np.bincount(index, weights=weights, minlength=int(np.prod(sizes, dtype=np.int64)))
-    return np.asarray(flat.reshape(sizes), dtype=np.float64)
 
 
 def nothing_left(tables: Sequence[SparseTable]) -> StageFailed:
