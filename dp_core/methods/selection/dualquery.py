@@ -17,7 +17,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,10 +211,7 @@ def _inside(domain: Domain, cells: Cells, record: Codes) -> NDArray[np.int64]:
     )
 
 
-Solver = Literal["auto", "exhaustive", "milp", "search"]
-
 _TRIED = 1 << 21  # largest number of records times queries for an exhaustive search
-_MILP_QUERIES = 60
 _NODES = 2000  # limit of branch and bound; a time limit would make the record irreproducible
 _STARTS = 20
 _SWEEPS = 20
@@ -323,7 +320,6 @@ def best_record(
     *,
     zeros: StructuralZeros,
     weights: Mapping[str, NDArray[np.float64]],
-    solver: Solver = "auto",
     rng: np.random.Generator,
 ) -> tuple[Codes, int]:
     """Return a record that satisfies as many queries as possible, and their number.
@@ -333,21 +329,14 @@ def best_record(
         wishes: The queries; repeated ones count repeatedly.
         zeros: Impossible cells; the record avoids them if any record does.
         weights: For each column, the probabilities of codes that no query distinguishes.
-        solver: `exhaustive` tries every record; `milp` solves a mixed-integer program (up to a
-            number of nodes); `search` improves random records column by column; `auto` uses the
-            first of these that is fast enough.
         rng: Generator of the choice among equally good records and among merged codes.
     """
     problem = Problem.build(domain, wishes, zeros)
     cells = math.prod(problem.sizes)
-    if solver == "exhaustive" or (
-        solver == "auto" and cells * max(len(wishes) + len(zeros.rules), 1) <= _TRIED
-    ):
+    if cells * max(len(wishes) + len(zeros.rules), 1) <= _TRIED:
         state = _exhaustive(problem, cells, rng)
-    elif solver == "milp" or (solver == "auto" and len(wishes) <= _MILP_QUERIES):
-        state = _milp(problem, rng)
     else:
-        state = _search(problem, rng)
+        state = _milp(problem, rng)
     record = np.empty(len(domain), dtype=domain.code_type)
     for axis, name in enumerate(domain.columns):
         codes = np.arange(domain.sizes[axis])
@@ -361,6 +350,7 @@ def best_record(
 
 
 def _exhaustive(problem: Problem, cells: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return one of the best of all states."""
     best, kept = -2, np.zeros(0, dtype=np.int64)
     step = 1 << 17
     for start in range(0, cells, step):
@@ -384,7 +374,8 @@ def _milp(problem: Problem, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return the optimum of the integer program with a 0/1 variable for each level of a column.
 
     A further variable for each query is 1 if the query is satisfied: if all of its level variables
-    are 1 (inside), or not all of them (outside).
+    are 1 (inside), or not all of them (outside). If the solver finds none within its number of
+    nodes, the result is that of `_search`.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import lil_array

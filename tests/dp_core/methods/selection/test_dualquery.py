@@ -188,13 +188,12 @@ def even(domain):
     }
 
 
-def solve(wishes, *, domain=FOUR_COLUMNS, zeros=NO_ZEROS, solver="auto", seed=0, weights=None):
+def solve(wishes, *, domain=FOUR_COLUMNS, zeros=NO_ZEROS, seed=0, weights=None):
     return best_record(
         domain,
         wishes,
         zeros=zeros,
         weights=weights or even(domain),
-        solver=solver,
         rng=np.random.default_rng(seed),
     )
 
@@ -244,17 +243,20 @@ RULES = StructuralZeros(
 
 
 @pytest.mark.parametrize("zeros", [NO_ZEROS, RULES], ids=["free", "rules"])
-@pytest.mark.parametrize("solver", ["exhaustive", "milp", "search", "auto"])
-def test_no_record_gets_more_yeses(solver, zeros):
+@pytest.mark.parametrize("solver", ["_exhaustive", "_milp", "_search"])
+def test_no_record_gets_more_yeses(solver, zeros, monkeypatch):
+    if solver != "_exhaustive":
+        monkeypatch.setattr(dualquery, "_TRIED", 0)
+        monkeypatch.setattr(dualquery, "_milp", getattr(dualquery, solver))
     domain = Domain(("a", "b", "c", "d"), (2, 3, 4, 5))
     rng = np.random.default_rng(7)
     for seed in range(12):
         wishes = drawn(rng, domain, int(rng.integers(1, 15)))
-        record, yeses = solve(wishes, domain=domain, zeros=zeros, solver=solver, seed=seed)
+        record, yeses = solve(wishes, domain=domain, zeros=zeros, seed=seed)
         assert yeses == sum(says_yes(wish, domain, record) for wish in wishes)
         wanted = best(wishes, domain, zeros)
         # A search may end beside the best; on so few columns it hardly does.
-        assert yeses >= wanted - (solver == "search")
+        assert yeses >= wanted - (solver == "_search")
         if zeros:
             assert record[1] != 2
             assert record[0] != 0 or record[2] == 0
@@ -289,7 +291,7 @@ def test_where_no_code_that_is_left_has_weight_all_are_alike():
     assert len(found) > 10
 
 
-def test_a_large_domain_is_left_to_the_program():
+def test_a_large_domain_is_left_to_the_program(monkeypatch):
     domain = Domain(tuple(f"c{index}" for index in range(40)), (10,) * 40)
     rng = np.random.default_rng(2)
     wishes = []
@@ -298,6 +300,7 @@ def test_a_large_domain_is_left_to_the_program():
         clique = tuple(domain.columns[axis] for axis in axes)
         wishes.append(Wish(clique, tuple(int(c) for c in rng.integers(10, size=3)), True))
     record, yeses = solve(wishes, domain=domain)
-    _, searched = solve(wishes, domain=domain, solver="search")
+    monkeypatch.setattr(dualquery, "_milp", dualquery._search)
+    _, searched = solve(wishes, domain=domain)
     assert yeses == sum(says_yes(wish, domain, record) for wish in wishes)
     assert yeses >= searched >= 5
