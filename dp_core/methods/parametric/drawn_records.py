@@ -270,9 +270,9 @@ class Measuring(Selector):
         assert not inputs.select_cost
         inputs = replace(inputs, stated_rows=self.records)
         released = self.method.measure(inputs, self.variables)
-        drawn = [item.dataset for item in released if isinstance(item, Records)]
+        drawn = next((item.dataset for item in released if isinstance(item, Records)), None)
         measured = tuple(item for item in released if not isinstance(item, Records))
-        return Selection(measured=measured, records=_join_records(drawn))
+        return Selection(measured=measured, records=drawn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,11 +308,3 @@ class Modelling(Reconstructor):
         released: Sequence[Released] = (),
     ) -> ParametricModel:
         return self.method.fit(self.variables, released, rows=rows, zeros=zeros)
-
-
-def _join_records(parts: Sequence[Dataset]) -> Dataset | None:
-    """Return the records of all parts together, or None if there are none."""
-    if not parts:
-        return None
-    codes = np.concatenate([part.codes for part in parts], axis=1)
-    return Dataset(parts[0].domain, np.ascontiguousarray(codes))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dp_core.client.released import ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.domain import Clique, Domain
@@ -17,7 +16,6 @@ from dp_core.methods.reconstruction.estimates.raking import Margin, rake_among_z
 from dp_core.methods.reconstruction.joint.dense_answers import MOST_CELLS, check_size
 from dp_core.methods.reconstruction.joint.joint_model import DenseModel
 from dp_core.methods.reconstruction.reconstructor import TABLES, FittedTables, FromTables
-from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.tables.cliques import row_bytes
 
 _ROUNDS = 100  # of fitting, which stops earlier if no cell changes by more than .01 records
@@ -48,18 +46,13 @@ class Dense(FromTables):
         tables, rows = consistent(domain, tables_of(inputs.released), rows=inputs.rows, zeros=zeros)
         whole = next((table for table in tables if table.clique == domain.columns), None)
         if whole is None:
-            whole = Table(domain, self._proportional(domain, tables, rows, zeros))
+            joint = (~zeros.mask(domain)).astype(np.float64)
+            joint *= rows / max(joint.sum(), 1.0)
+            margins: list[Margin] = [((), np.asarray(float(rows)))]
+            margins += [(table.clique, table.values) for table in tables]
+            joint = rake_among_zeros(joint, domain.columns, margins, rounds=_ROUNDS)
+            whole = Table(domain, joint)
         return DenseModel(domain, (whole,), rows, zeros)
-
-    def _proportional(
-        self, domain: Domain, tables: Sequence[Table], rows: int, zeros: StructuralZeros
-    ) -> NDArray[np.float64]:
-        """Return the maximum-entropy joint table with the given tables, which must agree."""
-        joint = (~zeros.mask(domain)).astype(np.float64)
-        joint *= rows / max(joint.sum(), 1.0)
-        margins: list[Margin] = [((), np.asarray(float(rows)))]
-        margins += [(table.clique, table.values) for table in tables]
-        return rake_among_zeros(joint, domain.columns, margins, rounds=_ROUNDS)
 
 
 METHOD = Dense

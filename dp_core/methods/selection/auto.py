@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -299,7 +300,7 @@ class Auto(Selector):
         chance = Chance.of(domain, columns, max(float(columns[0].sum()), 1.0))
         spread = itertools.cycle(typical * _SPREAD)
         alike = {
-            pair: chance.with_dependence(pair, float(own))
+            pair: math.hypot(chance.pair(pair), float(own))
             for pair, own in zip(self.needs(domain), spread, strict=False)
         }
         errors = []

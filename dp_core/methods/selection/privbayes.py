@@ -22,11 +22,11 @@ from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.extensions.f_score import FScore
 from dp_core.kernel.extensions.indif import RScore
-from dp_core.kernel.extensions.mutual_information import MutualInformation
 from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.kernel.questions.statistic import TableStatistic
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.selection.budget.workload import shares
+from dp_core.methods.selection.candidates.feature_choice import mutual_information
 from dp_core.methods.selection.candidates.known_rows import number_of_rows
 from dp_core.methods.selection.selector import Selection, Selector
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 _COMPARED = 2000  # candidates of a step, which counts all their tables; of more, a random part
 _MOST_COUNTED = 1 << 24  # total cells of the candidates of one step: 128 MB of exact counts
-_GRID = 1 << 20  # mutual information is rounded to this part of a bit, or a finer one
 _THETA = 4.0
 """Least ratio of a table's average count to the mean absolute noise of a cell for the table to be a
 candidate: the papers recommend 4."""
@@ -123,11 +122,7 @@ class PrivBayes(Selector):
             return RScore(pairs)
         if self.score == "f":
             return FScore(pairs)
-        small = all(
-            domain.size((child,)) <= 2 or domain.size(parents) <= 2 for child, parents in pairs
-        )
-        whole = round(rows)
-        return MutualInformation(pairs, rows=whole, grid=max(_GRID, 64 * whole), binary=small)
+        return mutual_information(domain, pairs, round(rows))
 
     def _useful_cells(
         self, curator: Curator, domain: Domain, rows: float, measure_cost: Fraction

@@ -118,5 +118,6 @@ def _best(domain: Domain, adjacent: NDArray[np.bool_]) -> tuple[NDArray[np.bool_
     from dp_core.methods.reconstruction.kernels.elimination import eliminate
 
     sizes = np.array(domain.sizes, dtype=np.float64)
-    tries = [eliminate(adjacent, sizes, by_fill=by_fill) for by_fill in (False, True)]
-    return min(tries, key=lambda found: found[1])
+    tries = [eliminate(adjacent, sizes, by_fill) for by_fill in (False, True)]
+    held, cells = min(tries, key=lambda found: found[1])
+    return held, float(cells)

@@ -33,6 +33,9 @@ from dp_core.kernel.counting.processors import threads
 from dp_core.methods.reconstruction.sampling.drawing_progress import Progress, silent, step_of
 from dp_core.metrics.marginal_error import Tally
 
+ENOUGH = 0.001
+"""The work ends after a sweep that reduces the error by no more than this part of the error that a
+random sample would have."""
 _LEAST_GAIN = 1e-6  # smaller gains can be rounding errors
 _LOTS = 64  # in a sweep; changes in one lot are seen by the next
 _LEAST_LOT = 64  # records
@@ -145,7 +148,6 @@ def descend(
     *,
     sweeps: int,
     rng: np.random.Generator,
-    enough: float = 0.001,
     progress: Progress = silent,
 ) -> int:
     """Change values in place until the sweeps are done or a sweep gains little.
@@ -155,8 +157,6 @@ def descend(
         gaps: Costs for these records; updated with the changes.
         sweeps: Largest number of passes over all records.
         rng: Generator of the order of the records.
-        enough: The work ends after a sweep that reduces the error by no more than this part of the
-            error that a random sample would have.
         progress: Called with the part that is done; does nothing by default.
 
     Returns:
@@ -177,7 +177,7 @@ def descend(
                 now, gain = _visit(codes, gaps, column, size, pool, told)
                 changed += now
                 gained += gain
-            if gained <= enough * gaps.expected:
+            if gained <= ENOUGH * gaps.expected:
                 break
     data.codes[:, order] = codes
     return changed

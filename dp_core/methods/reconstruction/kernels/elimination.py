@@ -4,28 +4,6 @@ from __future__ import annotations
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
-
-
-def eliminate(
-    adjacent: NDArray[np.bool_], sizes: NDArray[np.float64], *, by_fill: bool
-) -> tuple[NDArray[np.bool_], float]:
-    """Return the cliques of a triangulation, and their total number of cells.
-
-    Columns are eliminated one by one, and the neighbours of an eliminated column are connected. The
-    next column is the one whose clique has the fewest cells, or adds the fewest edges; the other
-    rule breaks ties.
-
-    Args:
-        adjacent: Whether two columns share a table, shape (columns, columns).
-        sizes: Number of codes of each column, shape (columns,).
-        by_fill: Whether added edges decide first, and cells break ties.
-
-    Returns:
-        The maximal cliques as rows, shape (cliques, columns), and the sum of their cells.
-    """
-    cliques, cells = _eliminate(adjacent, sizes, by_fill)
-    return cliques, float(cells)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -45,7 +23,21 @@ def _price(edges, left, sizes, one):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def _eliminate(adjacent, sizes, by_fill):  # type: ignore[no-untyped-def]
+def eliminate(adjacent, sizes, by_fill):  # type: ignore[no-untyped-def]
+    """Return the cliques of a triangulation, and their total number of cells.
+
+    Columns are eliminated one by one, and the neighbours of an eliminated column are connected. The
+    next column is the one whose clique has the fewest cells, or adds the fewest edges; the other
+    rule breaks ties.
+
+    Args:
+        adjacent: Whether two columns share a table, shape (columns, columns).
+        sizes: Number of codes of each column, shape (columns,).
+        by_fill: Whether added edges decide first, and cells break ties.
+
+    Returns:
+        The maximal cliques as rows, shape (cliques, columns), and the sum of their cells.
+    """
     columns = sizes.size
     edges = adjacent.copy()
     left = np.ones(columns, dtype=np.bool_)

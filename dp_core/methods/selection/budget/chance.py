@@ -74,15 +74,6 @@ class Chance:
             self._pairs[clique] = self._expected_deviation(self.domain.axes(clique))
         return self._pairs[clique]
 
-    def with_dependence(self, clique: Clique, dependence: float) -> float:
-        """Return the expected distance from independence of a pair of that dependence, in records.
-
-        Args:
-            clique: The pair.
-            dependence: Its distance without sampling deviations, in records.
-        """
-        return math.hypot(self.pair(clique), dependence)
-
     def triple(self, clique: Clique) -> float:
         """Return the approximate deviation of a triple beyond its pairs, in records."""
         return self._by_roots(self.domain.axes(clique)) * self._part(3)

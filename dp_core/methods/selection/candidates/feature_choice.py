@@ -22,7 +22,7 @@ from dp_core.methods.selection.candidates.known_rows import number_of_rows
 if TYPE_CHECKING:
     from dp_core.client.curator import Curator
 
-_GRID = 1 << 20  # mutual information is rounded to this part of a bit
+_GRID = 1 << 20  # mutual information is rounded to this part of a bit, or a finer one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,5 +127,14 @@ def _statistic(
     if curator.neighbours != "replace-one":
         # The sensitivity of mutual information is known for a public number of rows only.
         return RScore(candidates)
-    binary = domain.size((name,)) <= 2 or all(domain.size((other,)) <= 2 for other in others)
-    return MutualInformation(candidates, rows=rows, grid=_GRID, binary=binary)
+    return mutual_information(domain, candidates, rows)
+
+
+def mutual_information(
+    domain: Domain, candidates: tuple[tuple[str, Clique], ...], rows: int
+) -> MutualInformation:
+    """Return the mutual information of each child with its parents, for a public number of rows."""
+    binary = all(
+        domain.size((child,)) <= 2 or domain.size(parents) <= 2 for child, parents in candidates
+    )
+    return MutualInformation(candidates, rows=rows, grid=max(_GRID, 64 * rows), binary=binary)

@@ -44,7 +44,9 @@ def mend(codes, wanted, *, sweeps=3, domain=DOMAIN, enough=0.0):
     data = Dataset(domain, codes)
     gaps = Gaps.of(data, wanted)
     rng = np.random.default_rng(0)
-    changed = descend(data, gaps, sweeps=sweeps, rng=rng, enough=enough)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(descent, "ENOUGH", enough)
+        changed = descend(data, gaps, sweeps=sweeps, rng=rng)
     return changed, gaps
 
 
