@@ -22,7 +22,7 @@ from dp_core.client.released import Released, ReleasedKind, Table, tables_of
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.methods.method_inputs import FitInputs
-from dp_core.methods.option_ranges import NO_OPTION, check_ranges
+from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.reconstruction.estimates.consistency import column_tables, consistent
 from dp_core.methods.reconstruction.estimates.implied_pairs import (
     counted,
@@ -209,7 +209,9 @@ class Gum(Reconstructor):
     """Options of how records are drawn from given tables of all pairs."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, rounds=(0, None), sweeps=(0, None))
+        for name in ("rounds", "sweeps"):
+            if not getattr(self, name) >= 0:  # written so that NaN is refused
+                raise ValueError(f"{name} must be at least 0, not {getattr(self, name)}.")
 
     def memory(self, domain: Domain, cliques: Sequence[Clique], rows: int) -> int:
         cells = sum(domain.size(clique) for clique in cliques)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -259,3 +260,9 @@ def test_records_get_a_table_of_more_codes_than_16_bits_number():
     data = model.sample(model.rows, rng=np.random.default_rng(1))
     assert data.codes.dtype == np.uint32
     assert np.abs(counts_of(data, ("area", "a")) - values).sum() <= 4
+
+
+@pytest.mark.parametrize(("option", "value"), [("sweeps", -1), ("rounds", math.nan)])
+def test_a_number_out_of_its_range_is_refused_by_name(option, value):
+    with pytest.raises(ValueError, match=rf"^{option} must be "):
+        Gum(**{option: value})
