@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar, Literal
 
-import numpy as np
-
-from dp_core.client.released import Records, Released
 from dp_core.errors import BadInput
-from dp_core.kernel.cost.currency import Currency
-from dp_core.kernel.counting.dataset import Dataset
+from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.privacy import Neighbours
-from dp_core.methods.drawn_answers import draw_cells
-from dp_core.methods.drawn_events import draws_event
-from dp_core.methods.method_inputs import MethodInputs
-from dp_core.methods.parametric.drawn_records import TableDraws, number_of_records
+from dp_core.methods.parametric.drawn_records import TableDraws
 from dp_core.schema.variables import Variables
 
 
@@ -44,37 +36,9 @@ class BetaBinomial(TableDraws):
                     " leave it out, or use multinomial_dirichlet or smoothed_histogram."
                 )
 
-    def evenness(
-        self,
-        variables: Variables,
-        currency: Currency,
-        cost: Fraction,
-        rows: int,
-        max_rows: int = 1,
-    ) -> float:
-        """Return the part of each drawn column that is independent of a file of `rows` records."""
-        each = cost / len(variables)
-        virtual = 2 * float(draws_event(currency, each, rows, max_rows).scale)
-        return virtual / (virtual + rows)
-
-    def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
-        curator = inputs.curator
-        records = number_of_records(inputs.rows)
-        columns = [
-            draw_cells(
-                curator,
-                "measure",
-                f"column-{number}",
-                (name,),
-                # privacy: p columns of the same records compose; each gets 1/p of the budget.
-                inputs.measure_cost / len(variables),
-                records=records,
-                kind="independent",
-                replicate=inputs.replicate,
-            ).codes[0]
-            for number, name in enumerate(variables.domain.columns, start=1)
-        ]
-        return (Records(Dataset(variables.domain, np.stack(columns)), inputs.replicate),)
+    def tables(self, variables: Variables) -> tuple[Clique, ...]:
+        """Return each column by itself."""
+        return tuple((name,) for name in variables.domain.columns)
 
 
 METHOD = BetaBinomial

@@ -85,20 +85,9 @@ def number_of_records(rows: int | None) -> int:
     return rows
 
 
-def in_place(
-    variables: Variables, drawn: Dataset, edges: Sequence[tuple[int, ...] | None]
-) -> Dataset:
-    """Return drawn records with each bin number replaced by the bin's first position."""
-    codes = [
-        column if each is None else np.array(each[:-1], dtype=variables.domain.code_type)[column]
-        for column, each in zip(drawn.codes, edges, strict=True)
-    ]
-    return Dataset(variables.domain, np.ascontiguousarray(np.stack(codes)))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDraws(Synthesizer):
-    """Draw records from one table of all columns, with virtual records in every cell.
+    """Draw records from tables, by default from one of all columns, with virtual records in cells.
 
     With fewer bins in the schema the virtual records have less weight, but values are coarser:
     positions within a bin are drawn uniformly, or with the weights of privately chosen bins.
@@ -123,6 +112,10 @@ class TableDraws(Synthesizer):
                 " outweigh the real ones; use fewer columns or bins, or privsyn."
             )
 
+    def tables(self, variables: Variables) -> tuple[Clique, ...]:
+        """Return the tables to draw from, which have every column once and equal budgets."""
+        return (variables.domain.columns,)
+
     def asks(self, variables: Variables) -> tuple[Ask, ...]:  # noqa: ARG002
         """Return nothing: the method releases records and no statistics."""
         return ()
@@ -144,30 +137,36 @@ class TableDraws(Synthesizer):
             rows: Number of records of the file.
             max_rows: Largest number of records of one person, 1 by default.
         """
-        event = (
-            draws_event(currency, cost, rows, max_rows)
-            if self.kind == "independent"
-            else urn_event(currency, cost, rows, max_rows)
-        )
-        virtual = number_of_cells(variables) * float(event.scale)
+        clique, *others = self.tables(variables)
+        of_kind = draws_event if self.kind == "independent" else urn_event
+        event = of_kind(currency, cost / (1 + len(others)), rows, max_rows)
+        cells = binned_domain(variables, edges_of(variables)).size(clique)
+        virtual = cells * float(event.scale)
         return virtual / (virtual + rows)
 
     def measure(self, inputs: MethodInputs, variables: Variables) -> tuple[Released, ...]:
-        curator = inputs.curator
         records = number_of_records(inputs.rows)
-        edges = edges_of(variables)
-        drawn = draw_cells(
-            curator,
-            "measure",
-            "records",
-            variables.domain.columns,
-            inputs.measure_cost,
-            records=records,
-            kind=self.kind,
-            edges=edges,
-            replicate=inputs.replicate,
-        )
-        return (Records(in_place(variables, drawn, edges), inputs.replicate),)
+        edges = dict(zip(variables.domain.columns, edges_of(variables), strict=True))
+        codes = np.empty((len(variables), records), dtype=variables.domain.code_type)
+        cliques = self.tables(variables)
+        for number, clique in enumerate(cliques, start=1):
+            drawn = draw_cells(
+                inputs.curator,
+                "measure",
+                "records" if len(cliques) == 1 else f"column-{number}",
+                clique,
+                # privacy: tables of the same records compose; each gets an equal part.
+                inputs.measure_cost / len(cliques),
+                records=records,
+                kind=self.kind,
+                edges=[edges[name] for name in clique],
+                replicate=inputs.replicate,
+            )
+            for name, axis in zip(clique, variables.domain.axes(clique), strict=True):
+                column, each = drawn.column(name), edges[name]
+                # Of a number, the first position of the bin.
+                codes[axis] = column if each is None else np.array(each[:-1])[column]
+        return (Records(Dataset(variables.domain, codes), inputs.replicate),)
 
     def model_of(self, variables: Variables, inputs: FitInputs) -> DrawnRecords:
         (records,) = (item for item in inputs.released if isinstance(item, Records))
