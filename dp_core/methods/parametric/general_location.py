@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,13 +168,13 @@ class Layout:
             column=variable.name, positions=variable.positions, by=self.by, sizes=self.sizes
         )
 
-    def products(
-        self, first: Variable, second: Variable, about: Literal["middle", "cells"]
-    ) -> MiddleProducts | Products:
-        """Return the question for the products of two numbers."""
+    def products(self, first: Variable, second: Variable) -> MiddleProducts | Products:
+        """Return the question for the products of two numbers, or for the squares of one."""
         columns = (first.name, second.name)
         positions = (first.positions, second.positions)
-        if about == "middle":
+        # If one of two numbers may be missing, cell means are not over the records that have both.
+        whole = first == second or not (first.missing or second.missing)
+        if self.cells == 1 and whole:
             return MiddleProducts(columns=columns, positions=positions)
         return Products(columns=columns, positions=positions, by=self.by, sizes=self.sizes)
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from dp_core.client.released import Measurement, Released, Totals
 from dp_core.errors import BadInput
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.linear_questions import MiddleProducts
-from dp_core.kernel.questions.products import Products
 from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.general_location import (
     EMPTY,
@@ -25,7 +23,7 @@ from dp_core.methods.parametric.general_location import (
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer, release
 from dp_core.methods.parametric.two_cells import counts_of, difference
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
-from dp_core.schema.variables import Variable, Variables
+from dp_core.schema.variables import Variables
 
 MOST_CELLS = 2**20
 """Largest number of cells of the categorical columns and patterns of missing numbers."""
@@ -88,7 +86,7 @@ class Modips(Synthesizer):
             asked.append((f"sums-{number}", layout.sums(variable)))
         for number, variable in enumerate(layout.numbers, 1):
             for other, second in enumerate(layout.numbers[:number], 1):
-                product = _product(layout, second, variable)
+                product = layout.products(second, variable)
                 asked.append((f"products-{other}-{number}", product))
         # Equal parts, as in the paper.
         return tuple(Ask(step, what, Fraction(1, len(asked))) for step, what in asked)
@@ -126,7 +124,7 @@ class Modips(Synthesizer):
         covariance = np.zeros((len(layout.numbers),) * 2)
         for number, variable in enumerate(layout.numbers):
             for other, second in enumerate(layout.numbers[: number + 1]):
-                question = _product(layout, second, variable)
+                question = layout.products(second, variable)
                 both = counts @ (layout.present[:, number] * layout.present[:, other])
                 there = max(float(both.sum()), 1.0)
                 product = float(totals[question].values[0])
@@ -149,13 +147,6 @@ class Modips(Synthesizer):
             records=max(records, 1.0),
             freedom=freedom_of(records, groups, len(layout.numbers)),
         )
-
-
-def _product(layout: Layout, first: Variable, second: Variable) -> MiddleProducts | Products:
-    """Return the question for the products of two numbers, or for the squares of one."""
-    # If one of two numbers may be missing, cell means are not over the records that have both.
-    whole = first == second or not (first.missing or second.missing)
-    return layout.products(first, second, "middle" if layout.cells == 1 and whole else "cells")
 
 
 def _two_counts(layout: Layout, inputs: FitInputs) -> NDArray[np.float64] | None:

@@ -85,52 +85,6 @@ class GibbsModel(FittedTables):
     chances: NDArray[np.float64]
     sweeps: int
 
-    @classmethod
-    def build(
-        cls,
-        domain: Domain,
-        given: Sequence[SparseTable],
-        rows: int,
-        zeros: StructuralZeros,
-        sweeps: int,
-    ) -> GibbsModel:
-        """Return the model of thresholded tables, one per column.
-
-        Raises:
-            BadInput: if a column has no table.
-            StageFailed: if no cell was kept, or no record lies in a kept cell of every table.
-        """
-        kept = tuple(_cells_of(domain, name, given, zeros) for name in domain.columns)
-        if not all(len(cells.weights) for cells in kept):
-            raise nothing_left(given)
-        states, chances = start_states(kept, len(domain))
-        if not len(states):
-            raise no_start()
-        tables = []
-        for name, cells in zip(domain.columns, kept, strict=True):
-            one = cells.table(domain, (name,))
-            tables.append(Table(domain.project((name,)), one * (rows / one.sum())))
-        return cls(
-            domain=domain,
-            tables=tuple(tables),
-            rows=rows,
-            zeros=zeros,
-            kept=kept,
-            conditionals=tuple(
-                KeptConditional.build(
-                    cells.codes, cells.weights, cells.axes[1:], domain.project(cells.clique).sizes
-                )
-                for cells in kept
-            ),
-            asked_by=tuple(
-                tuple(other for other, cells in enumerate(kept) if column in cells.axes[1:])
-                for column in range(len(domain))
-            ),
-            states=states,
-            chances=chances,
-            sweeps=sweeps,
-        )
-
     def project(self, clique: Clique) -> NDArray[np.float64]:
         for cells in self.kept:
             if set(cells.clique) == set(clique) or cells.clique[:1] == clique:
@@ -188,7 +142,43 @@ class Gibbs(MadeAnew[GibbsModel]):
     def make(
         self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros
     ) -> GibbsModel:
-        return GibbsModel.build(domain, sparse_tables(released), rows, zeros, self.sweeps)
+        """Return the model of thresholded tables, one per column.
+
+        Raises:
+            BadInput: if a column has no table.
+            StageFailed: if no cell was kept, or no record lies in a kept cell of every table.
+        """
+        given = sparse_tables(released)
+        kept = tuple(_cells_of(domain, name, given, zeros) for name in domain.columns)
+        if not all(len(cells.weights) for cells in kept):
+            raise nothing_left(given)
+        states, chances = start_states(kept, len(domain))
+        if not len(states):
+            raise no_start()
+        tables = []
+        for name, cells in zip(domain.columns, kept, strict=True):
+            one = cells.table(domain, (name,))
+            tables.append(Table(domain.project((name,)), one * (rows / one.sum())))
+        return GibbsModel(
+            domain=domain,
+            tables=tuple(tables),
+            rows=rows,
+            zeros=zeros,
+            kept=kept,
+            conditionals=tuple(
+                KeptConditional.build(
+                    cells.codes, cells.weights, cells.axes[1:], domain.project(cells.clique).sizes
+                )
+                for cells in kept
+            ),
+            asked_by=tuple(
+                tuple(other for other, cells in enumerate(kept) if column in cells.axes[1:])
+                for column in range(len(domain))
+            ),
+            states=states,
+            chances=chances,
+            sweeps=self.sweeps,
+        )
 
     def number(self, domain: Domain, released: Sequence[Released]) -> int:  # noqa: ARG002
         """Return the largest sum of kept counts."""

@@ -35,15 +35,6 @@ class RecordsModel(FittedTables):
 
     data: Dataset
 
-    @classmethod
-    def build(cls, data: Dataset, rows: int, zeros: StructuralZeros) -> RecordsModel:
-        """Return the model of `data`."""
-        tables = tuple(
-            Table(data.domain.project((name,)), counted(data, (name,)) * (rows / data.rows))
-            for name in data.domain.columns
-        )
-        return cls(data.domain, tables, rows, zeros, data)
-
     @property
     def streams(self) -> bool:
         """Whether a large set is drawn in pieces; not if a piece cannot hold every record."""
@@ -70,7 +61,12 @@ class RecordsAgain(MadeAnew[RecordsModel]):
     def make(
         self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros
     ) -> RecordsModel:
-        return RecordsModel.build(records_of(domain, released), rows, zeros)
+        data = records_of(domain, released)
+        tables = tuple(
+            Table(domain.project((name,)), counted(data, (name,)) * (rows / data.rows))
+            for name in domain.columns
+        )
+        return RecordsModel(domain, tables, rows, zeros, data)
 
     def number(self, domain: Domain, released: Sequence[Released]) -> int:
         """Return the number of records that the selection made."""

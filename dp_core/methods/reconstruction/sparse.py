@@ -39,29 +39,6 @@ class SparseModel(FittedTables):
     cells: Codes
     weights: NDArray[np.int64]
 
-    @classmethod
-    def build(
-        cls, domain: Domain, table: SparseTable, rows: int, zeros: StructuralZeros
-    ) -> SparseModel:
-        """Return the model of a thresholded table of all columns.
-
-        Raises:
-            StageFailed: if no possible cell was kept.
-        """
-        cells, weights = possible_cells(table, zeros)
-        if not len(weights):
-            raise nothing_left([table])
-        cells = cells[:, list(table.domain.axes(domain.columns))]
-        records = Dataset(domain, cells.T)
-        tables = tuple(
-            Table(
-                domain.project((name,)),
-                counted(records, (name,), weights=weights) * (rows / weights.sum()),
-            )
-            for name in domain.columns
-        )
-        return cls(domain, tables, rows, zeros, cells, weights)
-
     def project(self, clique: Clique) -> NDArray[np.float64]:
         counts = counted(Dataset(self.domain, self.cells.T), clique, weights=self.weights)
         return counts * float(self.rows / self.weights.sum())
@@ -85,7 +62,25 @@ class Sparse(MadeAnew[SparseModel]):
     def make(
         self, domain: Domain, released: Sequence[Released], rows: int, zeros: StructuralZeros
     ) -> SparseModel:
-        return SparseModel.build(domain, _joint(domain, released), rows, zeros)
+        """Return the model of the thresholded table of all columns.
+
+        Raises:
+            StageFailed: if no possible cell was kept.
+        """
+        table = _joint(domain, released)
+        cells, weights = possible_cells(table, zeros)
+        if not len(weights):
+            raise nothing_left([table])
+        cells = cells[:, list(table.domain.axes(domain.columns))]
+        records = Dataset(domain, cells.T)
+        tables = tuple(
+            Table(
+                domain.project((name,)),
+                counted(records, (name,), weights=weights) * (rows / weights.sum()),
+            )
+            for name in domain.columns
+        )
+        return SparseModel(domain, tables, rows, zeros, cells, weights)
 
     def number(self, domain: Domain, released: Sequence[Released]) -> int:  # noqa: ARG002
         """Return the largest sum of kept counts."""
