@@ -24,7 +24,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.kernel import Kernel
-from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
@@ -119,7 +119,9 @@ def main() -> None:
                             ),
                             variables,
                         )
-                        model = method.fit(variables, released, rows=None, zeros=ZEROS)
+                        model = method.model_of(
+                            variables, FitInputs(variables.domain, released, None, ZEROS)
+                        )
                         scores.append(errors(data, model.sample(rows, rng=rng)))
                     tvd, mean, variance = np.array(scores).T
                     print(

@@ -36,7 +36,7 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.questions.regressions.features import Features
-from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variable, Variables
@@ -138,7 +138,7 @@ def released(data: Dataset, variables: Variables, epsilon: str, **options: objec
         ),
         variables,
     )
-    chain = method.fit(variables, answers, rows=ROWS, zeros=zeros).chain  # type: ignore[attr-defined]
+    chain = method.model_of(variables, FitInputs(variables.domain, answers, ROWS, zeros)).chain  # type: ignore[attr-defined]
     last = len(variables) - 1
     fit = chain.fits[last, "number" if variables.all[last].numeric else "levels"]
     features = Features(chain._predictors[:last])

@@ -36,7 +36,7 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.kernel import Kernel
 from dp_core.methods import registry
-from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.column_histograms import (
     ColumnHistograms,
     bin_question,
@@ -109,7 +109,7 @@ def by(name: str, **options: object) -> Callable[[Counts, str], Floats]:
             ),
             variables,
         )
-        model = method.fit(variables, released, rows=rows, zeros=zeros)
+        model = method.model_of(variables, FitInputs(variables.domain, released, rows, zeros))
         (values,), (edges,) = (each.values for each in model.cells), model.edges
         assert edges is not None
         width = np.diff(edges)

@@ -19,7 +19,7 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.counting.marginal import Counter
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Neighbours
-from dp_core.methods.method_inputs import MethodInputs
+from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.synthesizer import Synthesizer
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from dp_core.schema.variables import Variables
@@ -61,7 +61,9 @@ def single_set(
         ),
         variables,
     )
-    return method.fit(variables, asked, rows=rows, zeros=ZEROS).sample(rows, rng=rng)
+    return method.model_of(variables, FitInputs(variables.domain, asked, rows, ZEROS)).sample(
+        rows, rng=rng
+    )
 
 
 def known_rows(

@@ -19,6 +19,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.kernel import Kernel
 from dp_core.methods import registry
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric.column_histograms import ColumnHistograms
 from dp_core.methods.parametric.drawn_records import Measuring, Modelling
 from dp_core.methods.parametric.synthesizer import Ask, Synthesizer
@@ -127,7 +128,7 @@ def test_a_method_has_a_preset_and_is_called_as_the_family_says(name):
     method = registry.find("parametric", name)
     assert issubclass(method, Synthesizer)
     assert name in {preset.synthesize for preset in PRESETS.values()}
-    for member in ("check", "asks", "measure", "fit"):
+    for member in ("check", "asks", "measure", "model_of"):
         wanted = list(inspect.signature(getattr(Synthesizer, member)).parameters)
         assert list(inspect.signature(getattr(method, member)).parameters) == wanted, member
 
@@ -196,7 +197,7 @@ def test_an_interrupted_release_asks_the_same_again(name, columns):
 def test_the_same_results_of_the_curator_give_the_same_records(name, columns):
     _, released, model = release(name, columns)
     variables = COLUMNS[columns]
-    again = made(name).fit(variables, released, rows=ROWS, zeros=NONE)
+    again = made(name).model_of(variables, FitInputs(variables.domain, released, ROWS, NONE))
     one = model.sample(200, rng=np.random.default_rng(7))
     np.testing.assert_array_equal(one.codes, again.sample(200, rng=np.random.default_rng(7)).codes)
     other = model.sample(200, rng=np.random.default_rng(8))

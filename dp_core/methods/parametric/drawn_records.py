@@ -299,11 +299,11 @@ class Modelling(Reconstructor):
 
     def restore(
         self,
-        domain: Domain,  # noqa: ARG002
+        domain: Domain,
         tables: Sequence[Table],  # noqa: ARG002
         *,
         rows: int,
         zeros: StructuralZeros,
         released: Sequence[Released] = (),
     ) -> ParametricModel:
-        return self.method.fit(self.variables, released, rows=rows, zeros=zeros)
+        return self.model_of(FitInputs(domain, released, rows, zeros))

@@ -104,17 +104,6 @@ class Synthesizer(ABC):
                 known besides.
         """
 
-    def fit(
-        self,
-        variables: Variables,
-        released: Sequence[Released],
-        *,
-        rows: int | None,
-        zeros: StructuralZeros,
-    ) -> ParametricModel:
-        """Return the model of these inputs; see `FitInputs`."""
-        return self.model_of(variables, FitInputs(variables.domain, released, rows, zeros))
-
 
 def release(inputs: MethodInputs, asks: Sequence[Ask], cost: Fraction) -> list[Released]:
     """Return the released statistics, tables first.

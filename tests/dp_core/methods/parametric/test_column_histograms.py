@@ -11,6 +11,7 @@ import pytest
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.questions.linear_questions import GRID, BinnedCounts, CosineSums
 from dp_core.methods import registry
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric import efpa, p_hp
 from dp_core.methods.parametric.column_histograms import estimate_tree
 from dp_core.methods.parametric.efpa import Efpa, kept_histogram, without_noisy_coefficients
@@ -67,7 +68,9 @@ def measured(method, epsilon=EXACT, *, kind="pure", neighbours="add-remove", dat
 
 
 def fitted(method, epsilon=EXACT, *, rows=None, **more):
-    return method.fit(COLUMNS, measured(method, epsilon, **more)[0], rows=rows, zeros=NONE)
+    return method.model_of(
+        COLUMNS, FitInputs(COLUMNS.domain, measured(method, epsilon, **more)[0], rows, NONE)
+    )
 
 
 def histogram(codes, edges):

@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric import dpcopula
 from dp_core.methods.parametric.dpcopula import (
     MOST_COLUMNS,
@@ -40,7 +41,7 @@ def file_of(rows=100_000, seed=4):
 
 def model_of(method, variables, data, epsilon=EXACT, *, neighbours="add-remove"):
     released, session = measure_in_memory(method, variables, data, epsilon, neighbours=neighbours)
-    return method.fit(variables, released, rows=None, zeros=NONE), session
+    return method.model_of(variables, FitInputs(variables.domain, released, None, NONE)), session
 
 
 @pytest.mark.parametrize("groups", [2, 5])
@@ -128,7 +129,7 @@ def test_the_fit_makes_a_correlation_that_its_noise_explains_0():
         replace(item, scale=10_000.0) if len(item.of.clique) == 2 else item for item in released
     ]
     found = [
-        DPCopula().fit(NUMBERS, each, rows=None, zeros=NONE).correlation
+        DPCopula().model_of(NUMBERS, FitInputs(NUMBERS.domain, each, None, NONE)).correlation
         for each in (released, loud)
     ]
     np.testing.assert_allclose(found[0], TRUE, atol=0.2)  # 5 standard errors of 2,000 records

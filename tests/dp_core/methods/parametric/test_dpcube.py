@@ -7,6 +7,7 @@ import pytest
 
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric import dpcube
 from dp_core.methods.parametric.dpcube import MOST_BOXES, DPCube, partition
 from dp_core.schema.variables import Variable, Variables
@@ -30,7 +31,7 @@ def model_of(method, data, epsilon=EXACT, *, zeros=NONE, rows=None, neighbours="
     released, session = measure_in_memory(
         method, MIXED, data, epsilon, neighbours=neighbours, zeros=zeros, stated_rows=rows
     )
-    return method.fit(MIXED, released, rows=rows, zeros=zeros), session
+    return method.model_of(MIXED, FitInputs(MIXED.domain, released, rows, zeros)), session
 
 
 def divided(cells, *, variance=1e-9, possible=None):
@@ -93,7 +94,7 @@ def test_each_box_is_the_average_by_precision_of_its_two_noisy_totals(monkeypatc
     assert len(boxes.values) == 1  # nothing is divided
     own, other = boxes.variance, 16 * cells.variance
     wanted = (boxes.values[0] * other + cells.values.sum() * own) / (own + other)
-    model = method.fit(MIXED, (cells, boxes), rows=None, zeros=NONE)
+    model = method.model_of(MIXED, FitInputs(MIXED.domain, (cells, boxes), None, NONE))
     assert model.rows == round(wanted)
     np.testing.assert_allclose(model.cells[0].values, model.rows / 16)
 

@@ -19,6 +19,7 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.extensions.cell_draws import PolyaUrnEvent
 from dp_core.kernel.extensions.column_draws import PerturbedDrawsEvent
 from dp_core.kernel.kernel import Kernel
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric import drawn_records
 from dp_core.methods.parametric.beta_binomial import BetaBinomial
 from dp_core.methods.parametric.drawn_records import edges_of, number_of_cells
@@ -77,7 +78,9 @@ def released(method, variables, data, epsilon, *, replicate=1, neighbours="add-r
 
 def model_of(method, variables, data, epsilon, *, zeros=None, **options):
     found, _ = released(method, variables, data, epsilon, **options)
-    return method.fit(variables, found, rows=None, zeros=zeros or StructuralZeros()), found[0]
+    return method.model_of(
+        variables, FitInputs(variables.domain, found, None, zeros or StructuralZeros())
+    ), found[0]
 
 
 def table(data, variables):
@@ -135,7 +138,9 @@ def test_missing_stays_missing_and_positions_are_even_within_their_bins():
     rows = 30_000
     codes = np.array([[0] * rows, [100] * 10_000 + [20] * 20_000, [49] * rows], dtype=np.uint16)
     records = Records(Dataset(MIXED.domain, codes), 1)
-    model = SmoothedHistogram().fit(MIXED, (records,), rows=None, zeros=StructuralZeros())
+    model = SmoothedHistogram().model_of(
+        MIXED, FitInputs(MIXED.domain, (records,), None, StructuralZeros())
+    )
     found = model.sample(rows, rng=np.random.default_rng(5))
     assert (found.codes[1] == 100).sum() == 10_000
     seen = np.bincount(found.codes[1], minlength=101)[20:65]
@@ -207,10 +212,14 @@ def test_as_many_records_are_drawn_as_the_spec_says(method):
     assert records.dataset.rows == 20
     assert session.charges[0].step.shape == (20, 3)
     total = noisy_table(Domain((), ()), np.array(507), noise="laplace", stage="total", replicate=1)
-    fit = method().fit
-    assert fit(MIXED, (total, records), rows=None, zeros=StructuralZeros()).rows == 507
-    assert fit(MIXED, (total, records), rows=500, zeros=StructuralZeros()).rows == 500
-    assert fit(MIXED, (records,), rows=None, zeros=StructuralZeros()).rows == 20
+
+    def rows_of(told, rows):
+        inputs = FitInputs(MIXED.domain, told, rows, StructuralZeros())
+        return method().model_of(MIXED, inputs).rows
+
+    assert rows_of((total, records), None) == 507
+    assert rows_of((total, records), 500) == 500
+    assert rows_of((records,), None) == 20
 
 
 def test_what_does_not_fit_is_refused_with_what_does(monkeypatch):

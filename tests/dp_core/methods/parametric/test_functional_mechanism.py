@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.dataset import Dataset
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric.regressions import column_by_column, functional_mechanism
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
@@ -22,7 +23,7 @@ C = Variable(name="c", size=3)
 def chain_of(data, variables, epsilon=EXACT, *, kind="pure", **options):
     method = SequentialRegression(**options)
     released, _ = measure_in_memory(method, variables, data, epsilon, kind=kind)
-    return method.fit(variables, released, rows=None, zeros=NONE).chain
+    return method.model_of(variables, FitInputs(variables.domain, released, None, NONE)).chain
 
 
 def skewed(rows=5_000):

@@ -19,6 +19,7 @@ from dp_core.kernel.mechanisms.private_choice import NoisyMaxEvent
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.vetted import required
 from dp_core.kernel.step_names import step_name
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric import laplace_sanitizer
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer, buy_edges, number_bought
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
@@ -61,7 +62,7 @@ def data_of(variables, rows=2_000, seed=3):
 def model_of(method, variables, data, epsilon=EXACT, *, zeros=NONE, rows=None, **more):
     method.check(variables, "add-remove")
     released, _ = measure_in_memory(method, variables, data, epsilon, **more)
-    return method.fit(variables, released, rows=rows, zeros=zeros)
+    return method.model_of(variables, FitInputs(variables.domain, released, rows, zeros))
 
 
 def table_of(data, model):
@@ -235,7 +236,9 @@ def of_counts(values, variables, *more, **options):
     counted = noisy_sums(
         cells, np.array(values, dtype=np.int64).ravel(), noise="laplace", scale=2.0
     )
-    return method.fit(variables, [*more, counted], rows=options.pop("rows", None), zeros=NONE)
+    return method.model_of(
+        variables, FitInputs(variables.domain, [*more, counted], options.pop("rows", None), NONE)
+    )
 
 
 def counts_of(columns, values, scale, variables=MIXED):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.dataset import Dataset
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric.kde import KDE, narrow_kernel
 from dp_core.schema.variables import Variable, Variables
 from tests.memory_measurement import EXACT, NONE, measure_in_memory
@@ -26,7 +27,7 @@ def model_of(method, data, epsilon=EXACT, *, kind="pure", zeros=NONE, rows=None,
     released, session = measure_in_memory(
         method, variables, data, epsilon, kind=kind, zeros=zeros, stated_rows=rows
     )
-    return method.fit(variables, released, rows=rows, zeros=zeros), session
+    return method.model_of(variables, FitInputs(variables.domain, released, rows, zeros)), session
 
 
 def estimate(counts, bandwidth):

@@ -11,6 +11,7 @@ from dp_core.kernel.cost.curves import SMOOTHING
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.linear_questions import MiddleProducts
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric.general_location import (
     Layout,
     covariance_of,
@@ -59,7 +60,9 @@ def model_of(data, variables, epsilon=EXACT, *, rows=None, zeros=NONE, method=No
     released, _ = release(data, variables, epsilon, method=method, **more)
     if more.get("neighbours") == "replace-one":
         rows = data.rows
-    return (method or Modips()).fit(variables, released, rows=rows, zeros=zeros)
+    return (method or Modips()).model_of(
+        variables, FitInputs(variables.domain, released, rows, zeros)
+    )
 
 
 def centred(data, variable):
@@ -169,7 +172,7 @@ def test_the_noise_of_a_mean_does_not_make_the_variance_smaller():
             noisy_sums(layout.sums(X), np.array([int(value.sum()) + noise]), scale=scale, grant=2),
             noisy_sums(squares, np.array([exact]), scale=1e-9, grant=3),
         ]
-        model = Modips().fit(variables, released, rows=n, zeros=NONE)
+        model = Modips().model_of(variables, FitInputs(variables.domain, released, n, NONE))
         return model.covariance[0, 0]
 
     noises = np.rint(rng.normal(0, scale, 300)).astype(int)
@@ -278,10 +281,10 @@ def test_a_noisy_number_of_rows_from_elsewhere_is_made_use_of():
             variables,
         )
         for known in ([*total, *released], [*released, *total]):
-            model = method.fit(variables, known, rows=None, zeros=NONE)
+            model = method.model_of(variables, FitInputs(variables.domain, known, None, NONE))
             assert abs(model.rows - 500) <= 2
             assert model.counts.sum() == pytest.approx(model.rows)
-            again = method.fit(variables, known, rows=model.rows, zeros=NONE)
+            again = method.model_of(variables, FitInputs(variables.domain, known, model.rows, NONE))
             np.testing.assert_array_equal(again.counts, model.counts)
 
 

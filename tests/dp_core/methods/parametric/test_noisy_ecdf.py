@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.dataset import Dataset
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric.noisy_ecdf import NoisyECDF, monotone
 from dp_core.schema.variables import Variable, Variables
 from tests.memory_measurement import EXACT, NONE, measure_in_memory
@@ -26,7 +27,7 @@ def model_of(method, data, epsilon=EXACT, *, zeros=NONE, rows=None, neighbours="
     released, session = measure_in_memory(
         method, BOTH, data, epsilon, neighbours=neighbours, zeros=zeros, stated_rows=rows
     )
-    return method.fit(BOTH, released, rows=rows, zeros=zeros), session
+    return method.model_of(BOTH, FitInputs(BOTH.domain, released, rows, zeros)), session
 
 
 def test_a_monotone_function_stays_and_another_becomes_the_nearest():

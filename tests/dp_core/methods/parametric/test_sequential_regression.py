@@ -8,6 +8,7 @@ import pytest
 from dp_core.client.released import Measurement
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric.regressions import functional_mechanism
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
@@ -54,7 +55,9 @@ def release(data, variables, epsilon=EXACT, *, method=None, neighbours="add-remo
 def model_of(data, variables, epsilon=EXACT, *, zeros=NONE, method=None, **more):
     released, _ = release(data, variables, epsilon, method=method, **more)
     rows = data.rows if more.get("neighbours") == "replace-one" else None
-    return (method or SequentialRegression()).fit(variables, released, rows=rows, zeros=zeros)
+    return (method or SequentialRegression()).model_of(
+        variables, FitInputs(variables.domain, released, rows, zeros)
+    )
 
 
 def summary(data):

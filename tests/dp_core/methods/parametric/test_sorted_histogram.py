@@ -7,6 +7,7 @@ import pytest
 
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric.sorted_histogram import SortedHistogram
 from dp_core.schema.variables import Variable, Variables
 from tests.memory_measurement import EXACT, NONE, measure_in_memory
@@ -32,7 +33,7 @@ def model_of(method, epsilon, neighbours="add-remove"):
     released, session = measure_in_memory(
         method, COLUMNS, data, epsilon, neighbours=neighbours, stated_rows=data.rows
     )
-    return method.fit(COLUMNS, released, rows=data.rows, zeros=NONE), session
+    return method.model_of(COLUMNS, FitInputs(COLUMNS.domain, released, data.rows, NONE)), session
 
 
 def counts_of(data=None):

@@ -17,6 +17,7 @@ from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.kernel import Kernel
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.linear_questions import BinnedCounts
+from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric.laplace_sanitizer import LaplaceSanitizer
 from dp_core.methods.parametric.modips import Modips
 from dp_core.methods.parametric.two_cells import counts_of, difference
@@ -66,7 +67,7 @@ def test_one_count_is_asked_at_the_whole_budget_and_half_of_the_table_s_scale(me
 def test_with_much_budget_the_counts_are_exact(method):
     found, _, _ = asked(method, ONE, "replace-one", epsilon=1000)
     np.testing.assert_allclose(counts_of(found, 100), [70, 30])
-    model = method.fit(ONE, found, rows=100, zeros=NONE)
+    model = method.model_of(ONE, FitInputs(ONE.domain, found, 100, NONE))
     assert model.rows == 100
     drawn = model.sample(10_000, rng=np.random.default_rng(1)).codes.mean()
     assert drawn == pytest.approx(0.3, abs=0.26)  # MODIPS draws the proportion: deviation .046
@@ -76,7 +77,7 @@ def test_a_level_that_is_impossible_gets_no_record():
     zeros = StructuralZeros((Rule(("x",), ((1,),), "x: 1"),))
     for method in METHODS:
         found, _, _ = asked(method, ONE, "replace-one", ones=0)
-        model = method.fit(ONE, found, rows=100, zeros=zeros)
+        model = method.model_of(ONE, FitInputs(ONE.domain, found, 100, zeros))
         assert not model.sample(50, rng=np.random.default_rng(1)).codes.any()
 
 
