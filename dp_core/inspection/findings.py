@@ -192,22 +192,52 @@ def examples_of(counted: Mapping[str, int]) -> tuple[Example, ...]:
     return tuple(Example(text, rows) for text, rows in ordered[:EXAMPLES])
 
 
+LEVEL_TRAITS: Mapping[str, tuple[str, str, str]] = {
+    "labels": ("is a label", "are labels", "; the schema expects other texts in the file"),
+    "spaces": ("differs", "differ", " from a level only in spaces"),
+    "composition": ("differs", "differ", " from a level only in characters that look alike"),
+    "case": ("differs", "differ", " from a level only in capital letters"),
+    "comma": (
+        "is not a level, but part",
+        "are not levels, but parts",
+        " of one level of the schema",
+    ),
+    "missing-codes": (
+        "is not a level and looks like a code for missing",
+        "are not levels and look like codes for missing",
+        "",
+    ),
+    "levels": ("is not a level", "are not levels", ""),
+}
+"""What texts that are no levels are like, by kind: one, several, and how the sentence goes on."""
+NUMBER_TRAITS: Mapping[str, tuple[str, str]] = {
+    "missing-codes": ("looks like a code for missing", "look like codes for missing"),
+    "thousands": ("has thousands separators", "have thousands separators"),
+    "decimal-comma": ("has a decimal comma", "have a decimal comma"),
+    "ratio": ("is written as a ratio", "are written as ratios"),
+    "fractions": ("has decimals", "have decimals"),
+    "characters": (
+        "has signs that look like those of a number",
+        "have signs that look like those of numbers",
+    ),
+    "control": ("has control characters", "have control characters"),
+    "quotes": ("has quotation marks", "have quotation marks"),
+    "brackets": (
+        "has brackets, or its minus behind it",
+        "have brackets, or their minus behind them",
+    ),
+    "open-ended": ("is a range or limit", "are ranges or limits"),
+    "unit": ("has a unit or a currency", "have a unit or a currency"),
+}
+"""What texts that are no numbers are like, by kind: one, and several."""
 _OF_SEVERAL: Mapping[str, str] = {
+    **{
+        kind: f"In {{}} columns, texts {many}{rest}."
+        for kind, (_, many, rest) in LEVEL_TRAITS.items()
+    },
+    **{kind: f"In {{}} columns, numbers {many}." for kind, (_, many) in NUMBER_TRAITS.items()},
     "missing": "In {} columns, rows have no value.",
-    "labels": "In {} columns, texts are labels; the schema expects other texts in the file.",
-    "spaces": "In {} columns, texts differ from a level only in spaces.",
-    "composition": "In {} columns, texts differ from a level only in characters that look alike.",
-    "case": "In {} columns, texts differ from a level only in capital letters.",
-    "decimal-comma": "In {} columns, numbers have a decimal comma.",
-    "thousands": "In {} columns, numbers have thousands separators.",
     "fractions": "In {} columns of whole numbers, values have decimals.",
-    "ratio": "In {} columns, numbers are written as ratios.",
-    "unit": "In {} columns, numbers have a unit or a currency.",
-    "characters": "In {} columns, numbers have signs that look like those of numbers.",
-    "control": "In {} columns, numbers have control characters.",
-    "quotes": "In {} columns, numbers have quotation marks.",
-    "brackets": "In {} columns, numbers have brackets, or their minus behind them.",
-    "open-ended": "In {} columns, texts are ranges or limits.",
     "dates": "In {} columns, texts are not dates in the column's format.",
     "unused-levels": "In {} columns, levels never occur.",
     "constant": "{} columns have only one value.",

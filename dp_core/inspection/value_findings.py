@@ -12,7 +12,15 @@ from typing import Any
 from dp_core.errors import MOST_KNOWN, appearance, similar
 from dp_core.inspection.advice import Advice, how_to_encode, in_quotes
 from dp_core.inspection.column_tally import MOST_TEXTS, NULL, Tally
-from dp_core.inspection.findings import Example, Finding, Severity, examples_of, some_rows
+from dp_core.inspection.findings import (
+    LEVEL_TRAITS,
+    NUMBER_TRAITS,
+    Example,
+    Finding,
+    Severity,
+    examples_of,
+    some_rows,
+)
 from dp_core.kernel.coding.problems import Problem
 from dp_core.kernel.coding.raw_values import REWRITTEN
 from dp_core.kernel.coding.stored_texts import is_text
@@ -82,10 +90,8 @@ def value_findings(tally: Tally) -> Iterator[Finding]:
         )
     if problems[Problem.MISSING]:
         yield _missing(tally)
-    if problems[Problem.LEVEL]:
-        yield from _levels(tally)
-    if problems[Problem.TYPE]:
-        yield from _unreadable(tally)
+    if problems[Problem.LEVEL] or problems[Problem.TYPE]:
+        yield from _strangers(tally)
     if problems[Problem.RANGE]:
         yield _outside(tally)
     distinct = len(tally.strangers)
@@ -217,30 +223,44 @@ def _quoted_examples(
     )
 
 
-def _levels(tally: Tally) -> Iterator[Finding]:
+def _strangers(tally: Tally) -> Iterator[Finding]:
+    """Yield a finding for each cause that texts are no levels, or are not of the column's type."""
     column = tally.column
-    severity = _severity(column, Problem.LEVEL)
-    cause_of = _level_causes(tally)
+    problem = Problem.LEVEL if column.levels else Problem.TYPE
+    severity, rest = _severity(column, problem), "levels" if column.levels else "unreadable"
+    level_cause = _level_causes(tally)
     groups: dict[str, dict[str, int]] = {}
     fixes: dict[str, str] = {}
     for text, rows in sorted(tally.strangers.items(), key=lambda item: (-item[1], item[0])):
-        cause, fix = cause_of(text)
+        cause, fix = level_cause(text) if column.levels else (_type_cause(column, text), "")
         groups.setdefault(cause, {})[text] = rows
         fixes.setdefault(cause, fix)
-    known = sum(map(sum, (group.values() for group in groups.values())))
+    beyond = tally.problems[problem] - tally.strangers.total()  # those beyond `MOST_TEXTS`
     for cause, group in groups.items():
-        rows = sum(group.values())
-        if cause == "levels":
-            rows += tally.problems[Problem.LEVEL] - known  # those beyond `MOST_TEXTS`
-        message = f"{_texts(rows, _CAUSES[cause])}."
+        rows = sum(group.values()) + (beyond if cause == rest else 0)
         advice = Advice(tally, group)
-        fix = _settled_words(column, Problem.LEVEL)
+        fix = _settled_words(column, problem)
         if severity == "refusal":
-            fix = fixes[cause] + _as_missing(advice, cause, group)
+            fix = fixes[cause] if column.levels else _type_fix(tally, advice, cause, group)
+            fix += _as_missing(advice, cause, group)
         examples = _quoted_examples(
-            group, unseen=group if cause in ("composition", "spaces") else ()
+            group, unseen=group if cause in ("composition", "spaces", "characters") else ()
         )
+        message = _message(column, cause, rows)
         yield Finding(severity, cause, column.name, message, fix, rows, examples, advice.changes)
+
+
+def _message(column: Column, cause: str, rows: int) -> str:
+    """Return the sentence about the texts of some rows that are no levels, or not of a type."""
+    subject = "The text of 1 row" if rows == 1 else f"The texts of {rows:,} rows"
+    if column.levels:
+        one, many, more = LEVEL_TRAITS[cause]
+        return f"{subject} {one if rows == 1 else many}{more}."
+    one, many = NUMBER_TRAITS.get(cause, ("", ""))
+    scale = column.scale
+    are = f"is not {scale.a_value}" if rows == 1 else f"are not {scale.values}"
+    also = f": {f'it {one}' if rows == 1 else f'they {many}'}" if many else ""
+    return f"{subject} {are}{also}."
 
 
 def _as_missing(advice: Advice, cause: str, group: Mapping[str, int]) -> str:
@@ -256,32 +276,6 @@ def _as_missing(advice: Advice, cause: str, group: Mapping[str, int]) -> str:
     return ""
 
 
-_CAUSES = {
-    "labels": ("is a label", "are labels", "; the schema expects other texts in the file"),
-    "spaces": ("differs", "differ", " from a level only in spaces"),
-    "composition": ("differs", "differ", " from a level only in characters that look alike"),
-    "case": ("differs", "differ", " from a level only in capital letters"),
-    "comma": (
-        "is not a level, but part",
-        "are not levels, but parts",
-        " of one level of the schema",
-    ),
-    "missing-codes": (
-        "is not a level and looks like a code for missing",
-        "are not levels and look like codes for missing",
-        "",
-    ),
-    "levels": ("is not a level", "are not levels", ""),
-}
-
-
-def _texts(rows: int, cause: tuple[str, str, str]) -> str:
-    """Return a clause about the texts of some rows, from a verb for one, for many and the rest."""
-    one, many, rest = cause
-    said = f"The text of 1 row {one}" if rows == 1 else f"The texts of {rows:,} rows {many}"
-    return f"{said}{rest}"
-
-
 def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
     """Return a function from a text to the cause that it is no level, and its fix."""
     column, strangers = tally.column, tally.strangers
@@ -293,11 +287,6 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
     others = {text.strip() for text in strangers}
     joined = {part: level for level in levels for part in _parts_of_level(level, others)}
     seen = {appearance(text): text for text in levels}
-
-    def either(own: str, text: str) -> str:
-        """Return the advice to make the file and the schema write a level in the same way."""
-        schema = "" if own in used else f", or {text} in the schema"
-        return f"Write {quote(own)} in the file{schema}."
 
     def cause_of(text: str) -> tuple[str, str]:
         stripped = text.strip()
@@ -318,7 +307,9 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
             same_letters = " ".join(text.split()) == " ".join(alike.split())
             return "spaces" if same_letters else "composition", how_to_encode(alike, text)
         if stripped.casefold() in folded:
-            return "case", either(folded[stripped.casefold()], quote(stripped))
+            own = folded[stripped.casefold()]
+            schema = "" if own in used else f", or {quote(stripped)} in the schema"
+            return "case", f"Write {quote(own)} in the file{schema}."
         if stripped in joined:
             own = joined[stripped]
             parts = ", ".join(_parts_of_level(own, others))
@@ -354,25 +345,6 @@ def _parts_of_level(level: str, texts: Set[str]) -> tuple[str, ...]:
     return ()
 
 
-def _unreadable(tally: Tally) -> Iterator[Finding]:
-    column = tally.column
-    groups: dict[str, dict[str, int]] = {}
-    for text, rows in tally.strangers.items():
-        groups.setdefault(_type_cause(column, text), {})[text] = rows
-    one, many = column.scale.a_value, column.scale.values
-    are = (f"is not {one}", f"are not {many}", "")
-    for cause, group in groups.items():
-        rows = sum(group.values())
-        message = _texts(rows, are)
-        if cause in _NUMBER_CAUSES:
-            message += f": {_NUMBER_CAUSES[cause][1 if rows == 1 else 2]}"
-        message += "."
-        advice = Advice(tally, group)
-        fix = _type_fix(tally, advice, cause, group)
-        examples = _quoted_examples(group, unseen=group if cause == "characters" else ())
-        yield Finding("refusal", cause, column.name, message, fix, rows, examples, advice.changes)
-
-
 def _is_short_day(text: str) -> bool:
     digits = re.fullmatch("[0-9]{6}", text)
     return bool(digits) and any(_is_day(text, form) for form in ("%d%m%y", "%m%d%y", "%y%m%d"))
@@ -382,73 +354,44 @@ def _is_of_unit(char: str) -> bool:
     return char.isalpha() or char in "%\u2030" or unicodedata.category(char) == "Sc"
 
 
-_NUMBER_CAUSES: Mapping[str, tuple[Callable[[str], object], str, str, str]] = {
-    "missing-codes": (
-        looks_missing,
-        "it looks like a code for missing",
-        "they look like codes for missing",
-        "",
-    ),
-    "thousands": (
-        _THOUSANDS.fullmatch,
-        "it has thousands separators",
-        "they have thousands separators",
-        "Save the file without thousands separators.",
-    ),
-    "decimal-comma": (
-        _DECIMAL_COMMA.fullmatch,
-        "it has a decimal comma",
-        "they have a decimal comma",
-        "Save the file with decimal points.",
-    ),
+_NUMBER_CAUSES: Mapping[str, tuple[Callable[[str], object], str]] = {
+    "missing-codes": (looks_missing, ""),
+    "thousands": (_THOUSANDS.fullmatch, "Save the file without thousands separators."),
+    "decimal-comma": (_DECIMAL_COMMA.fullmatch, "Save the file with decimal points."),
     "ratio": (
         lambda text: "/" in text and is_number(text),
-        "it is written as a ratio",
-        "they are written as ratios",
         "Write the values as decimal numbers, as in 0.5 for 1/2.",
     ),
-    "fractions": (is_number, "it has decimals", "they have decimals", ""),
+    "fractions": (is_number, ""),
     "characters": (
         is_number,  # and the text as the file has it is none
-        "it has signs that look like those of a number",
-        "they have signs that look like those of numbers",
         "Write digits, minus and decimal point in ASCII, and no other spaces.",
     ),
     "control": (
         lambda text: any(unicodedata.category(char) == "Cc" for char in text),
-        "it has control characters",
-        "they have control characters",
         "Remove the control characters from the file, or export it again.",
     ),
     "quotes": (
         lambda text: text[:1] in _QUOTES or text[-1:] in _QUOTES,
-        "it has quotation marks",
-        "they have quotation marks",
         "Remove the quotation marks from the values.",
     ),
     "brackets": (
         _IN_BRACKETS.fullmatch,
-        "it has brackets, or its minus behind it",
-        "they have brackets, or their minus behind them",
         "If these are negative numbers, as in accounting, write them as in -12.",
     ),
     "open-ended": (
         _OPEN_ENDED.fullmatch,
-        "it is a range or limit",
-        "they are ranges or limits",
         "If the questionnaire has such groups, describe the column as `type: ordinal` with"
         " `levels`. Otherwise correct the file.",
     ),
     "unit": (
         lambda text: _WITH_UNIT.fullmatch(text) and any(map(_is_of_unit, text)),
-        "it has a unit or a currency",
-        "they have a unit or a currency",
         "Convert the values to one unit and write them without it, as in 100000 for 100k; the"
         " schema's `description` can state the unit.",
     ),
 }
-"""Why texts are no numbers, by kind: which texts (in plain characters), the words for one row and
-for several, and the fix, empty if it depends on the column. The first that fits counts."""
+"""Why texts are no numbers, by kind: which texts (in plain characters), and the fix, empty if it
+depends on the column. The first that fits counts."""
 
 _DATE_CAUSES: Mapping[str, tuple[Callable[[str], object], str]] = {
     "years": (
@@ -480,21 +423,20 @@ def _type_cause(column: Column, text: str) -> str:
 
 
 def _type_fix(tally: Tally, advice: Advice, cause: str, group: Mapping[str, int]) -> str:
-    if cause == "missing-codes":
-        return _as_missing(advice, cause, group)
+    """Return the fix of texts that are not of a column's type; empty if they are to be missing."""
     if cause == "dates":
         return _date_fix(tally, advice, group)
-    if cause in _NUMBER_CAUSES and (fix := _NUMBER_CAUSES[cause][3]):
-        return fix
     if cause == "fractions":
         rest = "or round the values in the file."
         return f"{advice.offer('Write {}, ', **_as_number(tally.column))}{rest}".strip()
+    if cause in _NUMBER_CAUSES:
+        return _NUMBER_CAUSES[cause][1]
     scale = tally.column.scale
     if scale.own_texts:
         said = f" {scale.values.capitalize()} are written as {tally.column.format or scale.form}."
     else:
         said = "" if tally.column.role else " If these are codes, write `type: category`."
-    return f"Correct the file.{said}{_as_missing(advice, cause, group)}"
+    return f"Correct the file.{said}"
 
 
 def _as_number(column: Column) -> dict[str, Any]:
