@@ -6,12 +6,12 @@ a linear inequality. Bounds of the variables are narrowed by all inequalities un
 (bounds consistency: Apt, K. R. (2003). Principles of Constraint Programming, Chapter 6). Then a
 variable is drawn between its bounds, and the others are narrowed again. For differences of two
 columns, and for a single sum, this never fails if values exist. Otherwise a row may need several
-tries; `witnesses` makes a fixed sequence of tries, whose result depends on the row's codes alone.
+tries: random ones, or a fixed sequence, whose result depends on the row's codes alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,8 +31,8 @@ from dp_core.schema.rules.unit_bounds import UnitBounds, unit_bounds, units_by_c
 
 _PASSES = 64
 """Most times that all bounds are narrowed by all inequalities."""
-_TRIES = 48
-"""Tries of `witnesses`."""
+FIXED_TRIES = 48
+"""Tries that are the same for all rows."""
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -173,40 +173,15 @@ class Bins:
         return RuleRows(codes, missing, values, rows)
 
 
-def witnesses(bins: Bins, codes: Mapping[str, Array]) -> tuple[Flags, Ints]:
-    """Return for which rows values that obey all rules are found, and these values.
-
-    The answer for a row depends on its codes alone.
-
-    Args:
-        bins: Units of the codes.
-        codes: Codes of the columns of the block, each of shape (rows,).
-
-    Returns:
-        Which rows have values, shape (rows,), and the values in units, shape (variables, rows).
-    """
-    within = bins.range_of(codes)
-
-    def try_draw(attempt: int, rows: Array) -> tuple[Ints, Flags]:
-        rng = np.random.default_rng(attempt)
-        fractions = np.full(len(bins.block.units), (0.5, 0.0, 1.0 - 1e-12)[min(attempt, 2)])
-        if attempt > 2:
-            fractions = rng.random(len(bins.block.units))
-        own = _rows_of(codes, rows)
-        return _one_try(bins, own, within.rows(rows), fractions[:, None], rng, each=False)
-
-    return _obedient_rows(bins, codes, within, try_draw, _TRIES)
-
-
-def drawn_values(
+def obedient_values(
     bins: Bins,
     codes: Mapping[str, Array],
     within: Range,
     *,
-    tries: int,
-    rng: np.random.Generator,
+    tries: int = FIXED_TRIES,
+    rng: np.random.Generator | None = None,
 ) -> tuple[Flags, Ints]:
-    """Return values drawn between bounds that obey all rules, for as many rows as possible.
+    """Return values between bounds that obey all rules, for as many rows as possible.
 
     Args:
         bins: Units of the codes.
@@ -214,46 +189,36 @@ def drawn_values(
             values matter.
         within: Bounds of the variables.
         tries: Number of tries.
-        rng: Generator for post-processing.
+        rng: Generator for post-processing, which draws the values of each row. None (the default)
+            for a fixed sequence of tries: the answer for a row then depends on its codes and
+            bounds alone.
 
     Returns:
         Which rows have values, shape (rows,), and the values in units, shape (variables, rows).
     """
-
-    def try_draw(_attempt: int, rows: Array) -> tuple[Ints, Flags]:
-        fractions = rng.random((len(bins.block.units), rows.size))
-        return _one_try(bins, _rows_of(codes, rows), within.rows(rows), fractions, rng, each=True)
-
-    return _obedient_rows(bins, codes, within, try_draw, tries)
-
-
-def _obedient_rows(
-    bins: Bins,
-    codes: Mapping[str, Array],
-    within: Range,
-    tried: Callable[[int, Array], tuple[Ints, Flags]],
-    tries: int,
-) -> tuple[Flags, Ints]:
-    """Return for which rows a try gives values that obey all rules, and these values.
-
-    `tried` returns what `_tried` does, given the number of the try and the rows.
-    """
-    rows = within.low.shape[1]
-    found, values = np.zeros(rows, dtype=bool), np.zeros((len(bins.block.units), rows), np.int64)
+    rows, variables = within.low.shape[1], len(bins.block.units)
+    found, values = np.zeros(rows, dtype=bool), np.zeros((variables, rows), np.int64)
     left = np.arange(rows)
     for attempt in range(tries):
         if not left.size:
             break
-        drawn, hopeless = tried(attempt, left)
-        seen = bins.rule_rows(_rows_of(codes, left), drawn)
-        fits = within.rows(left).contains(drawn) & ~any_holds(bins.block.clauses, seen)
+        draw = np.random.default_rng(attempt) if rng is None else rng
+        if rng is None and attempt < 3:
+            fractions = np.full((variables, 1), (0.5, 0.0, 1.0 - 1e-12)[attempt])
+        else:
+            fractions = draw.random((variables, 1 if rng is None else left.size))
+        own, between = rows_of(codes, left), within.rows(left)
+        drawn, hopeless = _one_try(bins, own, between, fractions, draw, each=rng is not None)
+        broken = any_holds(bins.block.clauses, bins.rule_rows(own, drawn))
+        fits = between.contains(drawn) & ~broken
         found[left[fits]] = True
         values[:, left[fits]] = drawn[:, fits]
         left = left[~fits & ~hopeless]
     return found, values
 
 
-def _rows_of(codes: Mapping[str, Array], rows: Array) -> dict[str, Array]:
+def rows_of(codes: Mapping[str, Array], rows: Array) -> dict[str, Array]:
+    """Return the codes of some rows."""
     return {name: each[rows] for name, each in codes.items()}
 
 

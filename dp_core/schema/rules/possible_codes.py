@@ -15,7 +15,6 @@ for the codes of a set.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,14 +26,15 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import Array, any_holds
 from dp_core.schema.rules.feasible_values import (
+    FIXED_TRIES,
     Bins,
     Block,
     Flags,
     Ints,
     Range,
     blocks_of,
-    drawn_values,
-    witnesses,
+    obedient_values,
+    rows_of,
 )
 from dp_core.schema.rules.unit_bounds import values_of
 
@@ -101,7 +101,8 @@ def possible(bins: Bins, data: Dataset) -> Flags:
     else:
         together = np.stack([codes[name] for name in domain.columns])
         _, first, place = np.unique(together, axis=1, return_index=True, return_inverse=True)
-    found, _ = witnesses(bins, {name: each[first] for name, each in codes.items()})
+    own = rows_of(codes, first)
+    found, _ = obedient_values(bins, own, bins.range_of(own))
     return np.asarray(found[place.reshape(-1)])
 
 
@@ -157,69 +158,64 @@ def _with_one_code_changed(
     """
     block = bins.block
     coarse = None if schema.coarse is None else Bins(schema.coarse, block)
-    for widened in _ways(bins, coarse, rng):
+    for names, inside in _ways(bins, coarse, rng):
         if not rows.size:
             return
-        own = {name: each[rows] for name, each in _codes(data, block).items()}
-        within = widened.of(own)
-        found, units = drawn_values(bins, own, within, tries=_TRIES, rng=rng)
+        own = rows_of(_codes(data, block), rows)
+        within = _widened_range(bins, own, names, inside)
+        found, units = obedient_values(bins, own, within, tries=_TRIES, rng=rng)
         changed = Dataset(data.domain, data.codes[:, rows])
         for number, name in enumerate(block.names):
             axis = data.domain.axes((name,))[0]
             ends = bins.bounds[name].high[: bins.sizes[name]]
             codes = np.searchsorted(ends, units[number])
             present = own[name] != bins.missing_codes.get(name, -1)
-            moves = found & present & (name in widened.names)
+            moves = found & present & (name in names)
             changed.codes[axis] = np.where(moves, codes, changed.codes[axis])
         kept = found & possible(bins, changed) & ~schema.zeros.violations(changed)
         data.codes[:, rows[kept]] = changed.codes[:, kept]
         rows = rows[~kept]
 
 
-@dataclass(frozen=True, slots=True)
-class _Widened:
-    """Bounds of the variables if some of them may leave their codes.
+def _widened_range(
+    bins: Bins, codes: Mapping[str, Array], names: tuple[str, ...], coarse: Bins | None
+) -> Range:
+    """Return the bounds of the variables in rows with some codes, which some of them may leave.
 
-    Attributes:
+    Args:
         bins: Units of the codes.
+        codes: The codes.
         names: Variables that may leave their codes.
         coarse: Units of the schema's own bins, in which they stay; None if they may have any value.
     """
-
-    bins: Bins
-    names: tuple[str, ...]
-    coarse: Bins | None
-
-    def of(self, codes: Mapping[str, Array]) -> Range:
-        """Return the bounds in rows with some codes."""
-        within = self.bins.range_of(codes)
-        low, high = within.low.copy(), within.high.copy()
-        for place, name in enumerate(self.bins.block.names):
-            if name not in self.names:
-                continue
-            if self.coarse is None:
-                bounds = self.bins.bounds[name]
-                low[place], high[place] = bounds.low[0], bounds.high[self.bins.sizes[name] - 1]
-                continue
-            bounds, size = self.coarse.bounds[name], self.coarse.sizes[name]
-            # The bin in which the middle of the position lies.
-            middle = (low[place] + high[place]) // 2
-            code = np.minimum(np.searchsorted(bounds.high[:size], middle), size - 1)
-            low[place], high[place] = bounds.low[code], bounds.high[code]
-        return Range(low, high)
+    within = bins.range_of(codes)
+    low, high = within.low.copy(), within.high.copy()
+    for place, name in enumerate(bins.block.names):
+        if name not in names:
+            continue
+        if coarse is None:
+            bounds = bins.bounds[name]
+            low[place], high[place] = bounds.low[0], bounds.high[bins.sizes[name] - 1]
+            continue
+        bounds, size = coarse.bounds[name], coarse.sizes[name]
+        # The bin in which the middle of the position lies.
+        middle = (low[place] + high[place]) // 2
+        code = np.minimum(np.searchsorted(bounds.high[:size], middle), size - 1)
+        low[place], high[place] = bounds.low[code], bounds.high[code]
+    return Range(low, high)
 
 
-def _ways(bins: Bins, coarse: Bins | None, rng: np.random.Generator) -> Iterator[_Widened]:
-    """Yield which variables may leave their codes, in the order in which it is tried."""
+def _ways(
+    bins: Bins, coarse: Bins | None, rng: np.random.Generator
+) -> Iterator[tuple[tuple[str, ...], Bins | None]]:
+    """Yield which variables may leave their codes, and the bins in which they stay, in order."""
     # A number without `decimals` is compared by its bin, which cannot become another one here.
     free = [each.column for each in bins.block.units if not each.edges]
     order = [free[place] for place in rng.permutation(len(free))]
     if coarse is not None:
-        for name in order:
-            yield _Widened(bins, (name,), coarse)
-        yield _Widened(bins, tuple(order), coarse)
-    for name in order:
-        yield _Widened(bins, (name,), None)
+        yield from (((name,), coarse) for name in order)
+        yield tuple(order), coarse
+    yield from (((name,), None) for name in order)
 
 
 def _codes(data: Dataset, block: Block) -> dict[str, Array]:
@@ -291,7 +287,7 @@ def _obedient_values(
     for attempt in range(_ROUNDS):
         if not left.size:
             break
-        own = {name: each[left] for name, each in codes.items()}
+        own = rows_of(codes, left)
         if attempt:
             units[:, left] = _redrawn(block, bins, own, units[:, left], draw, rng)
         tried = _determine_units(block, bins, own, units[:, left], within.rows(left))
@@ -299,14 +295,11 @@ def _obedient_values(
         good = within.rows(left).contains(tried) & ~broken
         units[:, left[good]] = tried[:, good]
         left = left[~good]
-    for last in (False, True):
+    for tries, by in ((_VALUE_TRIES, rng), (FIXED_TRIES, None)):
         if not left.size:
             break
-        own = {name: each[left] for name, each in codes.items()}
-        if last:
-            good, tried = witnesses(bins, own)
-        else:
-            good, tried = drawn_values(bins, own, within.rows(left), tries=_VALUE_TRIES, rng=rng)
+        own = rows_of(codes, left)
+        good, tried = obedient_values(bins, own, within.rows(left), tries=tries, rng=by)
         units[:, left[good]] = tried[:, good]
         left = left[~good]
     if left.size:
