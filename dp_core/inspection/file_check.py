@@ -27,8 +27,12 @@ from dp_core.inspection.findings import FileCheck, Finding, joined_findings
 from dp_core.inspection.given_data import Data
 from dp_core.inspection.header_check import readable_or_refused
 from dp_core.inspection.hints import hints
-from dp_core.inspection.repeated_headers import RepeatedHeaders
-from dp_core.inspection.row_findings import PersonCheck, RowChecks, SharedMissingness
+from dp_core.inspection.row_findings import (
+    PersonCheck,
+    RepeatedHeaders,
+    RowChecks,
+    SharedMissingness,
+)
 from dp_core.inspection.value_findings import value_findings
 from dp_core.kernel.coding.encoder import Encoded
 from dp_core.schema.definition import Column, Schema
