@@ -8,12 +8,8 @@ from typing import Any
 
 from dp_core.errors import BadInput
 from dp_core.schema.codebooks.codebook import Codebook
-from dp_core.schema.codebooks.codebook_table import (
-    is_plain_json,
-    read_codebook_table,
-    read_plain_json,
-)
-from dp_core.schema.codebooks.frictionless import is_frictionless, read_frictionless
+from dp_core.schema.codebooks.codebook_table import read_codebook_table, read_plain_json
+from dp_core.schema.codebooks.frictionless import read_frictionless
 from dp_core.text.documents.similar_paths import similar_path
 from dp_core.text.documents.typed_text import printable, utf8_text
 
@@ -67,13 +63,13 @@ def read_codebook(path: Path, data: str = "") -> Codebook:
     if start not in (b"{", b"["):
         return read_codebook_table(text, name)
     document = _json(text, name)
-    if is_frictionless(document):
-        return read_frictionless(document, name, data, lambda other: _beside(path, other))
-    if is_plain_json(document):
-        return read_plain_json(document, name)
-    raise BadInput(
-        f"{name} has neither `fields` nor `resources` (Frictionless), nor `columns`. Give {FORMS}."
-    )
+    book = read_frictionless(document, name, data, lambda other: _beside(path, other))
+    if (book := book or read_plain_json(document, name)) is None:
+        raise BadInput(
+            f"{name} has neither `fields` nor `resources` (Frictionless), nor `columns`. Give"
+            f" {FORMS}."
+        )
+    return book
 
 
 def _beside(path: Path, other: str) -> Any:

@@ -29,7 +29,6 @@ from dp_core.schema.codebooks.codebook import (
     nonempty,
     numbers_of,
     range_of,
-    texts_of,
     word,
 )
 from dp_core.schema.column_types.registry import Kind
@@ -38,21 +37,21 @@ from dp_core.text.documents.typed_text import quote
 
 _HEADINGS: Mapping[str, tuple[str, ...]] = {
     "name": ("variable", "name", "column", "field", "variable name", "column name", "field name",
-             "variable / field name", "var", "item", "variable_id"),
+             "variable / field name", "var", "item", "variable id"),
     "label": ("label", "variable label", "description", "question", "field label", "title",
               "question text", "meaning", "text"),
     "type": ("type", "field type", "data type", "datatype", "variable type", "format type",
-             "measurement level", "class"),
+             "measurement level", "class", "kind"),
     "values": ("values", "levels", "codes", "choices", "value labels", "categories", "coding",
                "choices, calculations, or slider labels", "response options", "allowed values",
-               "options", "code list", "permitted values", "range", "valid values", "valid range"),
+               "options", "code list", "permitted values", "range", "valid values", "valid range",
+             "enum"),
     "value": ("value", "code", "level", "category", "category value", "answer code"),
-    "value_label": ("value label", "value_label", "code label", "level label", "category label",
+    "value_label": ("value label", "code label", "level label", "category label",
                     "answer", "value description", "value meaning"),
     "min": ("min", "minimum", "lower", "low", "text validation min", "from", "min value"),
     "max": ("max", "maximum", "upper", "high", "text validation max", "to", "max value"),
-    "missing": ("missing", "missing values", "missing codes", "missing value", "na values",
-                "missing_values"),
+    "missing": ("missing", "missing values", "missing codes", "missing value", "na values"),
     "unit": ("unit", "units", "unit of measurement"),
     "format": ("format", "date format"),
     "decimals": ("decimals", "decimal places", "precision"),
@@ -89,18 +88,7 @@ MOST_CODES = 1000
 
 
 _LISTS = ("columns", "variables", "attributes")
-_LEVELS = ("levels", "values", "categories", "codes", "choices", "enum")
-_SAME = {
-    "label": ("label", "description", "title", "question"),
-    "min": ("min", "minimum"),
-    "max": ("max", "maximum"),
-    "type": ("type", "kind", "datatype"),
-    "unit": ("unit", "units"),
-    "format": ("format",),
-    "decimals": ("decimals",),
-    "role": ("role",),
-    "required": ("required",),
-}
+"""Keys of a JSON document that may list the columns."""
 
 
 def read_codebook_table(text: str, name: str) -> Codebook:
@@ -190,7 +178,7 @@ def _rows(text: str, name: str) -> list[tuple[int, list[str]]]:
 
 def _headings(first: Sequence[str], name: str) -> Mapping[str, int]:
     """Return the place of each known heading; of several spellings of one, the first listed."""
-    cells = [re.sub(r"[\s_]+", " ", cell.strip().lower()) for cell in first]
+    cells = list(map(_folded, first))
     found: dict[str, int] = {}
     for key, spellings in _HEADINGS.items():
         for spelling in spellings:
@@ -206,6 +194,10 @@ def _headings(first: Sequence[str], name: str) -> Mapping[str, int]:
     if "value_label" not in found and "value" in found and cells.count("label") > 1:
         found["value_label"] = len(cells) - 1 - cells[::-1].index("label")
     return found
+
+
+def _folded(heading: str) -> str:
+    return re.sub(r"[\s_]+", " ", heading.strip().lower())
 
 
 def _variable(name: str, records: Sequence[Mapping[str, str]]) -> Variable:
@@ -243,7 +235,8 @@ def _variable(name: str, records: Sequence[Mapping[str, str]]) -> Variable:
     if not required and (nullable := cell("nullable")):
         required = "no" if nullable.lower() in _YES else "yes"
     absent = list(nonempty(re.split(r"[;,|]", cell("missing"))))
-    absent = [] if [one.lower() for one in absent] in (["yes"], ["no"]) else absent
+    if [one.lower() for one in absent] in (["yes"], ["no"], ["true"], ["false"]):
+        absent = []
     absent = [one.partition("=")[0].strip() for one in absent]
     return variable_of(
         name,
@@ -409,27 +402,25 @@ def _kind_of(low: str | None, high: str | None) -> Kind | None:
     return "number" if "." in f"{low}{high}" else "integer"
 
 
-def is_plain_json(document: Any) -> bool:
-    """Return whether a JSON document lists columns with their names."""
-    return bool(_columns(document))
-
-
-def read_plain_json(document: Any, name: str) -> Codebook:
-    """Return the codebook of a JSON document that lists columns.
+def read_plain_json(document: Any, name: str) -> Codebook | None:
+    """Return the codebook of a JSON document that lists columns; None if it lists none.
 
     Args:
         document: The JSON document.
         name: Name of its file.
     """
     root, columns = mapping(document), _columns(document)
-    known = {"name", "missing", *_LEVELS, *(each for names in _SAME.values() for each in names)}
+    known = {each for spellings in _HEADINGS.values() for each in spellings}
+    keys = dict.fromkeys(each for one in columns for each in one if _folded(each) not in known)
+    if not columns:
+        return None
     return Codebook(
         name=name,
         form="JSON list of columns",
         title=word(root.get("title")),
         description=word(root.get("description")),
-        variables=tuple(_of_json(one) for one in columns),
-        unread=tuple(dict.fromkeys(each for one in columns for each in one if each not in known)),
+        variables=tuple(_variable(word(one["name"]), _rows_of_json(one)) for one in columns),
+        unread=tuple(keys),
     )
 
 
@@ -446,27 +437,28 @@ def _columns(document: Any) -> list[Mapping[str, Any]]:
     return []
 
 
-def _of_json(column: Mapping[str, Any]) -> Variable:
+def _rows_of_json(column: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return a column as the rows of a table: one for each level, or a single one."""
+    stated = {_folded(key): value for key, value in column.items()}
+    lists = [one for key in _HEADINGS["values"] if isinstance(one := stated.get(key), dict | list)]
+    listed = next(filter(None, lists), [])
+    if isinstance(listed, list):
+        pairs = [(mapping(one).get("value", one), mapping(one).get("label")) for one in listed]
+    else:
+        pairs = list(listed.items())
+    for key in _HEADINGS["missing"]:
+        if isinstance(absent := stated.get(key), list):
+            stated[key] = ";".join(map(word, absent))
     cells = {
-        key: next((text for one in names if (text := word(column.get(one)))), "")
-        for key, names in _SAME.items()
+        heading: next((text for one in spellings if (text := word(stated.get(one)))), "")
+        for heading, spellings in _HEADINGS.items()
     }
-    pairs: list[tuple[str, str]] = []
-    for key in _LEVELS:
-        stated = column.get(key)
-        if isinstance(stated, Mapping):
-            pairs = [(code, word(label)) for code, label in stated.items()]
-        elif isinstance(stated, list):
-            pairs = [
-                (word(mapping(one).get("value")), word(mapping(one).get("label")))
-                if mapping(one)
-                else (word(one), "")
-                for one in stated
-            ]
-        if pairs:
-            break
-    absent = [text for text in texts_of(column.get("missing")) if text not in ("true", "false")]
-    return variable_of(word(column.get("name")), cells, pairs, absent)
+    if not pairs:
+        return [cells]
+    levels = (
+        {"values": "", "value": word(one), "value_label": word(label)} for one, label in pairs
+    )
+    return [cells | level for level in levels]
 
 
 _QUOTED = re.compile(r"""(?:(?<=[|\n;,=:/])|^)(\s*)(["'])(.+?)\2(?=\s*(?:[|\n;,=:/–—]|-\s|$))""")

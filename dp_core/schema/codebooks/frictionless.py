@@ -27,14 +27,10 @@ _FIELD_TYPES = {each.field_type: each.word for each in map(column_type, words())
 """Words of the types by those of a Table Schema."""
 
 
-def is_frictionless(document: Any) -> bool:
-    """Return whether a JSON document is a Table Schema or a Data Package."""
-    found = mapping(document)
-    return bool(mappings(found.get("fields")) or mappings(found.get("resources")))
-
-
-def read_frictionless(document: Any, name: str, data: str, load: Callable[[str], Any]) -> Codebook:
-    """Return the codebook of a Table Schema, or of one resource of a Data Package.
+def read_frictionless(
+    document: Any, name: str, data: str, load: Callable[[str], Any]
+) -> Codebook | None:
+    """Return the codebook of a Table Schema, or of one resource of a Data Package; None of others.
 
     Args:
         document: The JSON document.
@@ -46,6 +42,8 @@ def read_frictionless(document: Any, name: str, data: str, load: Callable[[str],
         BadInput: if no resource has fields.
     """
     package = mapping(document)
+    if not (mappings(package.get("fields")) or mappings(package.get("resources"))):
+        return None
     resource: Mapping[str, Any] = {}
     schema = package
     form = "Frictionless Table Schema"

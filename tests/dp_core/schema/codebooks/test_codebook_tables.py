@@ -137,8 +137,8 @@ def test_headings_that_are_not_read_are_named(tmp_path):
 
     assert "# Not read: Bezeichnung, Typ, Werte." in text.splitlines()
     path = tmp_path / "c.json"
-    path.write_text('[{"name": "age", "kind": "integer", "low": 0, "high": 9}]')
-    assert "# Not read: low, high." in draft_from_codebook(read_codebook(path)).splitlines()
+    path.write_text('[{"name": "age", "kind": "integer", "low": 0, "top": 9}]')
+    assert "# Not read: top." in draft_from_codebook(read_codebook(path)).splitlines()
     assert "Not read" not in draft_of(tmp_path, "age,Age,integer,,0,9,")
 
 
