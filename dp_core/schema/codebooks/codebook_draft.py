@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from textwrap import fill
 
 from dp_core.schema.bin_pieces import MAX_INTEGER
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, by_name
@@ -136,16 +137,16 @@ def _about(
     yield "# Numbers of bins (`bins: 20`) are only proposals. Check every entry against the\n"
     yield "# questionnaire.\n"
     if codebook.unread:
-        yield from _comment_lines("Not read", codebook.unread)
+        yield _comment_lines("Not read", codebook.unread)
     first = by_name(codebook.variables)
     others = (one.name for one in codebook.variables if one != first[one.name])
     if twice := list(dict.fromkeys(others)):
-        yield from _comment_lines("Described twice, in different words; the first is used", twice)
+        yield _comment_lines("Described twice, in different words; the first is used", twice)
     if open_:
-        yield from _comment_lines(f"To complete ({len(open_)} of {len(names)} columns)", open_)
+        yield _comment_lines(f"To complete ({len(open_)} of {len(names)} columns)", open_)
     if absent and file:
         variables = f"{plural(len(absent), 'variable')} of the codebook"
-        yield from _comment_lines(f"Not in the file ({variables})", absent)
+        yield _comment_lines(f"Not in the file ({variables})", absent)
 
 
 def head_lines(codebook: Codebook, unit: str = UNIT_LINES) -> str:
@@ -172,16 +173,10 @@ def head_lines(codebook: Codebook, unit: str = UNIT_LINES) -> str:
     )
 
 
-def _comment_lines(what: str, names: Sequence[str]) -> Iterator[str]:
-    """Yield comment lines that list names."""
-    line = f"# {what}:"
-    for place, name in enumerate(names):
-        word = f" {printable(name)}{'.' if place == len(names) - 1 else ','}"
-        if len(line) + len(word) > _WIDTH:
-            yield f"{line}\n"
-            line = "#  "
-        line += word
-    yield f"{line}\n"
+def _comment_lines(what: str, names: Sequence[str]) -> str:
+    """Return comment lines that list names."""
+    listed = f"# {what}: {', '.join(map(printable, names))}."
+    return fill(listed, _WIDTH, subsequent_indent="#   ", break_on_hyphens=False) + "\n"
 
 
 def _column(name: str, found: Variable, codebook: Codebook) -> tuple[str, bool]:
