@@ -14,7 +14,7 @@ from dp_core.inference.formulas.declared_statistic import DeclaredStatistic
 from dp_core.kernel.questions.linear_questions import BinnedCounts, binned_shape
 from dp_core.methods.declared_statistics.layers import Layers, layers_of
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.values.stored_values import StoredValues, stored_values
+from dp_core.schema.values.skewed_grid import StoredValues, stored_values
 
 Edges = tuple[int, ...]
 
@@ -74,20 +74,12 @@ class ValueTable:
     @property
     def layers(self) -> Layers:
         """Public ranges of the number."""
-        return layers_of(self.all_values())
+        return layers_of(self.values.numbers())
 
     @property
     def together(self) -> ValueTable:
         """The table of the same number without groups."""
         return replace(self, by=(), sizes=(), edges=())
-
-    def all_values(self) -> NDArray[np.int64]:
-        """Return the value of each position, shape (positions,), in units of `values.unit`."""
-        found = np.empty(self.values.positions, dtype=np.int64)
-        ends = [run[0] for run in self.values.runs[1:]] + [self.values.positions]
-        for (first, value, step), end in zip(self.values.runs, ends, strict=True):
-            found[first:end] = value + step * np.arange(end - first)
-        return found
 
     def counts(self, edges: Edges) -> BinnedCounts:
         """Return the question for counts by group and by ranges of positions.
