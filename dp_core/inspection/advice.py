@@ -16,6 +16,7 @@ import pyarrow as pa
 from dp_core.confidential.encoding import Encoder
 from dp_core.errors import BadInput
 from dp_core.inspection.column_tally import NULL, Tally
+from dp_core.schema.codebooks.codebook_draft import scalar
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.reading.schema_file import parse_schema
 
@@ -146,11 +147,6 @@ def yaml_text(keys: Keys) -> str:
     return ", ".join(f"{key}: {_written_value(key, value)}" for key, value in keys.items())
 
 
-def in_quotes(text: str) -> str:
-    """Return a text in quotation marks, as YAML reads it."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 def how_to_encode(own: str, text: str) -> str:
     r"""Return how to give a text of a file the code points of the text that the schema has.
 
@@ -176,8 +172,9 @@ def _written_value(key: str, value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{{{yaml_text(value)}}}"
     if isinstance(value, tuple):
-        return f"[{', '.join(value if key == 'edges' else map(in_quotes, value))}]"
-    return in_quotes(value) if key == "format" else str(value)
+        texts = value if key == "edges" else (scalar(text, quoted=True) for text in value)
+        return f"[{', '.join(texts)}]"
+    return scalar(value, quoted=True) if key == "format" else str(value)
 
 
 def _value(column: Column, key: str) -> object:

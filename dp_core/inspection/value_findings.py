@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from dp_core.errors import MOST_KNOWN, appearance, similar
-from dp_core.inspection.advice import Advice, how_to_encode, in_quotes
+from dp_core.inspection.advice import Advice, how_to_encode
 from dp_core.inspection.column_tally import MOST_TEXTS, NULL, Tally
 from dp_core.inspection.findings import (
     LEVEL_TRAITS,
@@ -25,6 +25,7 @@ from dp_core.kernel.coding.problems import Problem
 from dp_core.kernel.coding.raw_values import REWRITTEN
 from dp_core.kernel.coding.stored_texts import is_text
 from dp_core.schema.bin_values import legal_range
+from dp_core.schema.codebooks.codebook_draft import scalar
 from dp_core.schema.definition import Column
 from dp_core.text.documents.typed_text import is_number, quote
 
@@ -292,7 +293,7 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
         stripped = text.strip()
         own = labels.get(stripped, folded_labels.get(stripped.casefold(), ""))
         if own and stripped not in levels and stripped.casefold() not in folded:
-            listed = ", ".join(_plain_or_quoted(label) for label in list(labels)[:3])
+            listed = ", ".join(map(scalar, list(labels)[:3]))
             holds = f" If the file holds labels, list them: `levels: [{listed}"
             holds += f"{', ...' if len(labels) > 3 else ''}]`."
             mixed = f" Write {quote(own)} in these rows too."
@@ -323,10 +324,6 @@ def _level_causes(tally: Tally) -> Callable[[str], tuple[str, str]]:
         return "levels", (f"Correct the file.{near} Add a level only from public knowledge.")
 
     return cause_of
-
-
-def _plain_or_quoted(text: str) -> str:
-    return text if re.fullmatch(r"\w+( \w+)*", text) else in_quotes(text)
 
 
 def _parts_of_level(level: str, texts: Set[str]) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -12,7 +11,7 @@ from dp_core.analysis.notebook.schemas import SchemaDraft
 from dp_core.confidential.sources.frame_source import frame_source, frame_table
 from dp_core.errors import BadInput
 from dp_core.inspection.public_profile import public_codebook
-from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
+from dp_core.schema.codebooks.codebook_draft import draft_from_codebook, scalar
 from dp_core.schema.codebooks.codebook_file import read_codebook
 from dp_core.schema.draft import draft_schema as draft_file
 from dp_core.schema.draft import draft_table
@@ -99,5 +98,5 @@ def _with_title(text: str, title: str | None) -> str:
     """Return a draft with its title."""
     if title is None:
         return text
-    stated = f"title: {json.dumps(title, ensure_ascii=False)}"
+    stated = f"title: {scalar(title, quoted=True)}"
     return re.sub(r"^title:.*$", lambda _: stated, text, count=1, flags=re.MULTILINE)

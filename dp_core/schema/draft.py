@@ -22,7 +22,7 @@ from dp_core.schema.codebooks.codebook_draft import (
     draft_from_codebook,
     drafted_columns,
     head_lines,
-    key,
+    scalar,
 )
 from dp_core.schema.column_types.registry import column_type, words
 from dp_core.schema.definition import Level
@@ -100,7 +100,7 @@ def draft_linked(households: Path, persons: Path) -> str:
         drafted = indent(drafted_columns(book).text(), "    ")
         text += f"  {name}:\n{keyed}    columns:\n{drafted}"
     if both:
-        listed = ", ".join(map(key, both))
+        listed = ", ".join(map(scalar, both))
         text += f"# In both files (a key, or release it from one table only): {listed}\n"
     unit = LINKED_UNIT_LINES.format(table=names[0])
     file = " and ".join(printable(path.name) for path in files)

@@ -20,8 +20,7 @@ from dp_core.schema.column_types.registry import column_type, typed_words
 from dp_core.text.documents.typed_text import printable, quote
 from dp_core.text.pages.number_texts import plural
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
-_PLAIN_TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+/()-]*(?<! )", re.ASCII)
+_PLAIN_TEXT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9 _.+/()-]*(?<! )", re.ASCII)
 _WIDTH = 96
 
 UNIT_LINES = """\
@@ -89,7 +88,7 @@ class DraftedColumns:
             ignore = "ignore: []               # columns of the file that are not released\n"
         else:
             ignore = "ignore:                  # columns of the file that are not released\n"
-        listed = (f"  - {key(name)}   # {why}\n" for name, why in self.ignored)
+        listed = (f"  - {scalar(name)}   # {why}\n" for name, why in self.ignored)
         return "".join((*self.columns, ignore, *listed))
 
 
@@ -104,7 +103,7 @@ def drafted_columns(codebook: Codebook, names: Sequence[str] = ()) -> DraftedCol
         found = known.get(name) or known.get(folded.get(name.strip().casefold(), ""))
         if found is None:
             drafted.append(
-                f"  {key(name)}:   # not in the codebook\n"
+                f"  {scalar(name)}:   # not in the codebook\n"
                 f"    type:          # {typed_words()}; then its other keys\n"
             )
             left_open.append(name)
@@ -189,10 +188,10 @@ def _column(name: str, found: Variable, codebook: Codebook) -> tuple[str, bool]:
         parts, todo = _parts(found, codebook)
     if found.description:
         parts.append(("description", scalar(" ".join(found.description.split()))))
-    line = f"  {key(name)}: {{{', '.join(f'{word}: {text}' for word, text in parts)}}}\n"
+    line = f"  {scalar(name)}: {{{', '.join(f'{word}: {text}' for word, text in parts)}}}\n"
     if not todo and len(line) <= _WIDTH + 4:
         return "".join((*remarks, line)), not remarks
-    block = [f"  {key(name)}:\n"]
+    block = [f"  {scalar(name)}:\n"]
     for word, text in parts:
         if word == "levels" and len(text) > _WIDTH:
             block.append(_levels_block(found))
@@ -328,22 +327,13 @@ def _value(scale: ValueType, text: str | None) -> Fraction | None:
     return value if whole else None
 
 
-def key(name: str) -> str:
-    """Return a column name as a key of YAML."""
-    return name if _PLAIN.fullmatch(name) else _escaped_text(name)
-
-
 def scalar(text: str, *, quoted: bool = False) -> str:
-    """Return a text as a value of YAML, in quotes where it needs them.
+    """Return a text as a key or value of YAML, in quotes where it needs them.
 
     >>> scalar("poor health"), scalar("a: b"), scalar("1", quoted=True)
     ('poor health', '"a: b"', '"1"')
     """
-    plain = not quoted and _PLAIN_TEXT.fullmatch(text) and "  " not in text
-    return text if plain else _escaped_text(text)
-
-
-def _escaped_text(text: str) -> str:
-    """Return a text in double quotes, with escapes for what is not printable."""
+    if not quoted and _PLAIN_TEXT.fullmatch(text) and "  " not in text:
+        return text
     escaped = (char if char.isprintable() else f"\\U{ord(char):08x}" for char in text)
     return '"' + "".join(f"\\{char}" if char in '\\"' else char for char in escaped) + '"'
