@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -30,7 +30,8 @@ from dp_core.text.documents.typed_text import quote
 
 TOLERANCE = 1e-9
 """Relative difference up to which two totals count as equal."""
-_MOST_CELLS = 1_000_000
+MOST_CELLS = 1 << 20
+"""Most cells that are enumerated for some totals."""
 _EXAMPLE = "- {sex: {male: 1200000, female: 1300000}}"
 
 
@@ -171,25 +172,27 @@ def _nested_totals(node: Node, depth: int) -> Iterator[tuple[tuple[str, ...], No
             yield (word, *words), total
 
 
+def tied_columns(names: Collection[str], schema: Schema) -> tuple[str, ...]:
+    """Return columns, and those that rules link to them, as far as cells can be enumerated."""
+    found = list(dict.fromkeys(names))
+    rules = [rule.columns for rule in schema.zeros.rules]
+    while True:
+        near = {name for columns in rules if {*columns} & {*found} for name in columns}
+        for name in sorted(near - {*found}, key=lambda name: schema.domain.size((name,))):
+            if schema.domain.size((*found, name)) <= MOST_CELLS:
+                found.append(name)
+                break
+        else:
+            return tuple(found)
+
+
 def _reachable(margin: Margin, schema: Schema) -> set[tuple[int, ...]] | None:
     """Return the cells that rows can have; None if there are too many to enumerate."""
     origins = [origin(schema, name) for name in margin.columns]
-    names = list(dict.fromkeys(name for name, _ in origins))
-    # Columns that a rule ties to these decide, too, unless the table becomes too large.
-    names += [
-        other
-        for rule in schema.zeros.rules
-        if not set(names).isdisjoint(rule.columns)
-        for other in rule.columns
-        if other not in names
-    ]
-    names = list(dict.fromkeys(names))
-    domain = schema.domain.project(tuple(names))
-    if domain.size() > _MOST_CELLS:
-        own = schema.domain.project(tuple(dict.fromkeys(name for name, _ in origins)))
-        if own.size() > _MOST_CELLS:
-            return None
-        domain = own
+    names = tuple(dict.fromkeys(name for name, _ in origins))
+    if schema.domain.size(names) > MOST_CELLS:
+        return None
+    domain = schema.domain.project(tied_columns(names, schema))
     possible = np.argwhere(~schema.zeros.mask(domain))
     cells = [codes[possible[:, domain.columns.index(name)]] for name, codes in origins]
     if not cells:

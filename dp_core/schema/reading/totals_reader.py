@@ -17,7 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.definition import Schema
-from dp_core.schema.reading.calibration_reader import levelled_column, stated_cells
+from dp_core.schema.reading.calibration_reader import (
+    MOST_CELLS,
+    levelled_column,
+    stated_cells,
+    tied_columns,
+)
 from dp_core.schema.reading.level_reader import code_texts, level_names, read_level
 from dp_core.schema.structure.public_totals import MOST_RECORDS, PublicTotals, decisive
 from dp_core.tables.nested_columns import NestedColumns
@@ -30,8 +35,6 @@ _SHOWN = 5  # levels that an error names
 _EXAMPLE = '- {county: {north: 12000, south: 30400}, source: "Census 2021, Table 3"}'
 
 
-_MOST_CELLS = 1 << 20
-"""Most cells that are enumerated for some totals."""
 _MOST_POSSIBLE = 1 << 17
 """Most possible combinations of a linear program, after levels that can occur with the same levels
 of the other columns are merged."""
@@ -253,20 +256,6 @@ def _own(name: str, schema: Schema) -> str:
     return nested.lowest if nested is not None and name in nested.columns else name
 
 
-def _with_tied(names: Collection[str], schema: Schema) -> tuple[str, ...]:
-    """Return columns, and those that rules link to them, as far as cells can be enumerated."""
-    found = list(dict.fromkeys(names))
-    rules = [rule.columns for rule in schema.zeros.rules]
-    while True:
-        near = {name for columns in rules if {*columns} & {*found} for name in columns}
-        for name in sorted(near - {*found}, key=lambda name: schema.domain.size((name,))):
-            if schema.domain.size((*found, name)) <= _MOST_CELLS:
-                found.append(name)
-                break
-        else:
-            return tuple(found)
-
-
 def _possible(names: Sequence[str], schema: Schema) -> Flags | None:
     """Return which combinations of columns can occur; None if there are too many.
 
@@ -275,9 +264,9 @@ def _possible(names: Sequence[str], schema: Schema) -> Flags | None:
         schema: The schema.
     """
     own = [_own(name, schema) for name in names]
-    if schema.domain.size(tuple(own)) > _MOST_CELLS:
+    if schema.domain.size(tuple(own)) > MOST_CELLS:
         return None
-    every = _with_tied(own, schema)
+    every = tied_columns(own, schema)
     cells = ~schema.zeros.mask(schema.domain.project(every))
     found: Flags = np.logical_or.reduce(cells, axis=tuple(range(len(own), len(every))))
     for axis, (name, lowest) in enumerate(zip(names, own, strict=True)):
