@@ -28,8 +28,8 @@ from dp_core.schema.rules.unit_bounds import codes_that_hold, unit_bounds, units
 from dp_core.schema.structure.member_rules import MemberRule
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 
-Type = tuple[bool, ...]
-"""Whether each rule counts a person of this type."""
+Type = int
+"""Sum of 2^k over the rules k that count a person of this type."""
 _Numbers = tuple[int, ...]
 
 _MOST_CELLS = 1 << 22
@@ -43,17 +43,15 @@ class PersonTypes:
 
     Attributes:
         columns: Person columns of the rules, in the order of the domain.
-        cells: Type of each combination of codes of these columns, as the sum of 2^k over the rules
-            k that count it, shape `domain.project(columns).sizes`.
+        cells: Type of each combination of codes of these columns, shape
+            `domain.project(columns).sizes`.
         possible: Whether a person of a household of each size may have the combination, by the
             structural zeros over these columns and `members`, shape (sizes, *cells.shape).
-        rules: Number of rules.
     """
 
     columns: Clique
     cells: NDArray[np.int64]
     possible: NDArray[np.bool_]
-    rules: int
 
     @classmethod
     def of(cls, rules: Sequence[MemberRule], domain: Domain, zeros: StructuralZeros) -> PersonTypes:
@@ -82,15 +80,11 @@ class PersonTypes:
             for name, codes in zip(rule.columns, rule.codes, strict=True):
                 box[columns.index(name)] = codes
             cells[np.ix_(*[np.asarray(codes, dtype=np.intp) for codes in box])] |= 1 << number
-        return cls(columns, cells, ~zeros.mask(sizes), len(rules))
+        return cls(columns, cells, ~zeros.mask(sizes))
 
     def at(self, size: int) -> tuple[Type, ...]:
         """Return the types that persons of a household may have; `size` is its code."""
-        return tuple(self.type_of(each) for each in np.unique(self.cells[self.possible[size]]))
-
-    def type_of(self, cell: int) -> Type:
-        """Return the type that a number in `cells` stands for."""
-        return tuple(bool(int(cell) >> number & 1) for number in range(self.rules))
+        return tuple(np.unique(self.cells[self.possible[size]]).tolist())
 
 
 class MemberCounts:
@@ -155,8 +149,9 @@ class MemberCounts:
     def _with(self, numbers: _Numbers, one: Type) -> _Numbers | None:
         """Return the numbers of counted members with one more; None if there are too many."""
         found = []
-        for number, counted, end, most in zip(numbers, one, self._ends, self._most, strict=True):
-            then = number + counted
+        limits = zip(numbers, self._ends, self._most, strict=True)
+        for rule, (number, end, most) in enumerate(limits):
+            then = number + (one >> rule & 1)
             if most is not None and then > most:
                 return None
             found.append(min(then, end))
@@ -207,11 +202,7 @@ def zeros_of_counts(
         of_size = counts[here]
         if of_size.possible(members):
             sizes.append(code)
-            wanted = [
-                sum(1 << number for number, counted in enumerate(each) if counted)
-                for each in of_size.usable(members)
-            ]
-            usable[code] = types.possible[code] & np.isin(types.cells, wanted)
+            usable[code] = types.possible[code] & np.isin(types.cells, of_size.usable(members))
     if not sizes:
         said = ", ".join(f"`{rule.text}`" for rule in rules[:5])
         raise BadInput(
@@ -307,8 +298,8 @@ def type_zeros(
     """
     found = []
     many = dict(sizes)
-    for rule, counted in zip(rules, one, strict=True):
-        if not counted:
+    for number, rule in enumerate(rules):
+        if not one >> number & 1:
             found.append(Rule(rule.columns, rule.codes, rule.text, derived=True))
             continue
         for name, codes in zip(rule.columns, rule.codes, strict=True):

@@ -44,23 +44,16 @@ def with_possible_members(schema: Schema, data: Dataset, *, rng: np.random.Gener
         BadInput: if no row of a table has such values, or no household with a member.
         ReleaseError: if a household is left that breaks a rule that counts members.
     """
-    found = _with_possible_values(schema, data, rng=rng)
-    _check_members(schema, found)
+    found, linked = _with_possible_values(schema, data, rng=rng), schema.linked
+    if linked is not None and linked.rules and found.rows:
+        rows = from_pair_rows(linked, found)
+        for rule in linked.rules:
+            if households_that_break(rule, linked.person_columns, rows).any():
+                raise ReleaseError(
+                    f"Synthetic households break the rule `{rule.text}`, so no set is written;"
+                    " please report this as a fault of the program."
+                )
     return found
-
-
-def _check_members(schema: Schema, data: Dataset) -> None:
-    """Raise an error if a synthetic household breaks a rule that counts members."""
-    linked = schema.linked
-    if linked is None or not linked.rules or not data.rows:
-        return
-    rows = from_pair_rows(linked, data)
-    for rule in linked.rules:
-        if households_that_break(rule, linked.person_columns, rows).any():
-            raise ReleaseError(
-                f"Synthetic households break the rule `{rule.text}`, so no set is written; please"
-                " report this as a fault of the program."
-            )
 
 
 def _with_possible_values(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> Dataset:
