@@ -246,18 +246,11 @@ class _Records:
         if not panel.balanced:
             nobody = {name: "no" for name in panel.takes_part.values()}
             self._zeros.append(at.stating(nobody))
-        for key in ("rules", "impossible"):
-            if key in flat and isinstance(flat[key].content, tuple):
-                items = flat[key].content
-                assert isinstance(items, tuple)
-                made = tuple(one for item in items for one in self._in_waves(item, panel, constant))
-                flat[key] = replace(flat[key], content=made)
-        if self._zeros:
-            stated = flat.get("impossible")
-            if stated is None:
-                flat["impossible"] = replace(at, content=tuple(self._zeros))
-            elif isinstance(stated.content, tuple):
-                flat["impossible"] = replace(stated, content=(*stated.content, *self._zeros))
+        for key, zeros in (("rules", []), ("impossible", self._zeros)):
+            stated = flat.get(key, replace(at, content=()))
+            if (key in flat or zeros) and isinstance(stated.content, tuple):
+                items = (one for item in stated.content for one in self._in_waves(item, panel))
+                flat[key] = replace(stated, content=(*items, *zeros))
         self._faults.bad |= bad
         self._faults.bad |= {one for name in bad if name in names for one in names[name].values()}
         return StatedPanel(
@@ -343,11 +336,8 @@ class _Records:
         part, own = panel.takes_part[wave], panel.name(name, wave)
         missing = keys.get("missing")
         may_be_missing = missing is not None and missing.content == "level"
-        levels = keys.get("levels")
-        kind = keys.get("type")
-        if kind is not None and kind.content == "category" and _has_listed_levels(levels):
-            assert levels is not None
-            keys["levels"] = _with_absent(levels)
+        if _is_listed_category(keys):
+            keys["levels"] = _with_absent(keys["levels"])
             absent: object = ABSENT
             present: object = {"not": ABSENT}
             if may_be_missing:
@@ -371,14 +361,7 @@ class _Records:
         if wave not in panel.columns[source]:
             raise keys["follows"].error(f"{quote(source)} is not a column of wave {wave}.")
         keys["follows"] = replace(keys["follows"], content=panel.name(source, wave))
-        levels = self._definitions[source].entries().get("levels")
-        kind = self._definitions[source].entries().get("type")
-        if (
-            panel.balanced
-            or kind is None
-            or kind.content != "category"
-            or not _has_listed_levels(levels)
-        ):
+        if panel.balanced or not _is_listed_category(self._definitions[source].entries()):
             missing = keys.get("missing")
             if not panel.balanced and missing is not None and missing.content == "reject":
                 keys["missing"] = replace(missing, content="level")
@@ -395,12 +378,10 @@ class _Records:
             keys["levels"] = _with_absent(keys["levels"])
         return replace(node, content=keys)
 
-    def _in_waves(self, item: Node, panel: Panel, constant: Collection[str]) -> tuple[Node, ...]:
+    def _in_waves(self, item: Node, panel: Panel) -> tuple[Node, ...]:
         """Return a rule in every wave if it names columns of the file that vary between waves."""
         levels = self._levels
-        names = {
-            name for name in panel.columns if name not in constant and _names(item, name, levels)
-        }
+        names = {name for name in panel.columns if _names(item, name, levels)}
         if not names:
             return (item,)
         waves = [w for w in panel.waves if all(w in panel.columns[name] for name in names)]
@@ -440,6 +421,14 @@ def _words(levels: Node) -> tuple[str, ...]:
     if isinstance(levels.content, tuple):
         return tuple(word for one in levels.content for word in _words(one))
     return () if levels.content is None else (levels.content,)
+
+
+def _is_listed_category(keys: Mapping[str, Node]) -> bool:
+    """Return whether a column is a category with levels to which one more can be added."""
+    kind = keys.get("type")
+    return (
+        kind is not None and kind.content == "category" and _has_listed_levels(keys.get("levels"))
+    )
 
 
 def _has_listed_levels(levels: Node | None) -> bool:
