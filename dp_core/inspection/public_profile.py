@@ -25,7 +25,7 @@ from dp_core.kernel.coding.stored_texts import is_text, plain, value_type
 from dp_core.schema.bin_pieces import MAX_INTEGER, exact_text
 from dp_core.schema.codebooks.codebook import MANY_LEVELS, Codebook, Variable, levels_of
 from dp_core.schema.column_types.registry import Kind
-from dp_core.text.documents.typed_text import parse_fraction
+from dp_core.text.documents.typed_text import is_number, parse_fraction
 
 MOST_LEVELS = 300
 """Most distinct texts of a category; a column with more is taken for text."""
@@ -149,7 +149,7 @@ def _of_texts(name: str, seen: _Seen) -> Variable:
     """Return a column of texts, as the type that all its texts have but those for missing."""
     absent = {text for text in seen.texts if not text.strip()}
     values = [text for text in seen.texts if text not in absent]
-    codes = {text for text in values if looks_missing(text) and not _is_number(text)}
+    codes = {text for text in values if looks_missing(text) and not is_number(text)}
     values = [text for text in values if text not in codes]
     texts = pa.array(values, pa.string())
     missing = bool(absent or codes or seen.nulls)
@@ -176,7 +176,8 @@ def _of_texts(name: str, seen: _Seen) -> Variable:
         return Variable(name=name, text=True)
     assert len(values) <= MANY_LEVELS
     # Numbers in their own order, before words.
-    ordered = sorted(values, key=lambda text: (not _is_number(text), _size(text), text))
+    numbers = sorted(filter(is_number, values), key=lambda text: (parse_fraction(text), text))
+    ordered = [*numbers, *sorted(text for text in values if not is_number(text))]
     return Variable(
         name=name,
         kind="category",
@@ -273,15 +274,3 @@ def round_bounds(low: Fraction, high: Fraction) -> tuple[str, str]:
     least = math.floor(low / step) * step if low not in (0, 1) else low
     most = math.ceil(high / step) * step if high not in (0, 1) else high
     return exact_text(least), exact_text(most)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _size(text: str) -> float:
-    return float(text) if _is_number(text) else 0.0
