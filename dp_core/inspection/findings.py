@@ -65,6 +65,9 @@ class Example:
     text: str
     rows: int | None = None
 
+    def __str__(self) -> str:
+        return self.text if self.rows is None else f"{self.text} ({self.rows:,})"
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -172,10 +175,7 @@ def _blocks(finding: Finding) -> list[Fact]:
     about = f"{finding.column}: " if finding.column else ""
     blocks = [Fact(label, printable(f"{about}{finding.message}"), warns=warns)]
     if finding.examples:
-        shown = [
-            one.text if one.rows is None else f"{one.text} ({one.rows:,})"
-            for one in finding.examples[:EXAMPLES]
-        ]
+        shown = list(map(str, finding.examples[:EXAMPLES]))
         if len(finding.examples) > EXAMPLES:
             shown.append(f"{len(finding.examples) - EXAMPLES:,} more (`--json` lists all)")
         blocks.append(Fact("", printable("; ".join(shown))))

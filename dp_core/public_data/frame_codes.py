@@ -49,9 +49,7 @@ class DataDoNotFit(BadInput):
 
 def _finding_text(finding: Finding) -> str:
     about = f"Column {finding.column!r}: " if finding.column else ""
-    shown = "; ".join(
-        one.text if one.rows is None else f"{one.text} ({one.rows:,})" for one in finding.examples
-    )
+    shown = "; ".join(map(str, finding.examples))
     return f"{about}{finding.message} {f'[{shown}] ' if shown else ''}{finding.fix}"
 
 
