@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -123,68 +123,60 @@ def _decimals(data: np.ndarray[Any, Any]) -> int:
 
 
 def _variable(name: str, seen: _Seen) -> Variable:
+    base = Variable(name=name, missing=seen.nulls > 0)
     if seen.unreadable:
         remark = f"stored as {seen.unreadable}, which cannot be read"
-        return Variable(name=name, text=True, remarks=(remark,))
+        return replace(base, text=True, remarks=(remark,))
     if seen.kind is None:
-        return _of_texts(name, seen)
+        return _of_texts(base, seen)
     if seen.kind == "date":
-        days = [
-            day if day is None else datetime.date.fromordinal(day) for day in (seen.low, seen.high)
-        ]
-        low, high = _years(*days)
-        return Variable(name=name, kind="date", minimum=low, maximum=high, missing=seen.nulls > 0)
+        days = (seen.low, seen.high)
+        return _dates(base, [datetime.date.fromordinal(day) for day in days if day is not None])
     if seen.kind == "integer" and seen.unique and seen.rows > 100:
-        return _identifier(name)
+        return _identifier(base)
     kind: Kind = "integer" if seen.kind == "integer" or (seen.whole and seen.nulls) else "number"
-    ends = [None if end is None else Fraction(str(end)) for end in (seen.low, seen.high)]
-    return _number(name, kind, ends[0], ends[1], seen.decimals, seen.nulls > 0, None)
+    ends = [Fraction(str(end)) for end in (seen.low, seen.high) if end is not None]
+    return _number(base, kind, ends, seen.decimals)
 
 
-def _identifier(name: str, remark: str = "no value occurs twice: an identifier?") -> Variable:
-    return Variable(name=name, role="id", remarks=(remark,))
+def _identifier(base: Variable, remark: str = "no value occurs twice: an identifier?") -> Variable:
+    return replace(base, role="id", remarks=(remark,))
 
 
-def _of_texts(name: str, seen: _Seen) -> Variable:
+def _of_texts(base: Variable, seen: _Seen) -> Variable:
     """Return a column of texts, as the type that all its texts have but those for missing."""
     absent = {text for text in seen.texts if not text.strip()}
     values = [text for text in seen.texts if text not in absent]
     codes = {text for text in values if looks_missing(text) and not is_number(text)}
     values = [text for text in values if text not in codes]
     texts = pa.array(values, pa.string())
-    missing = bool(absent or codes or seen.nulls)
     listed = ("", *sorted(absent - {""}), *sorted(codes))
     own = listed if listed != ("",) else None
+    base = replace(base, missing=bool(absent or codes or seen.nulls), missing_values=own)
     padded = any(
         text.startswith("0") and text.strip("0").isdigit() and len(text) > 1 for text in values
     )
     unique = len(values) == seen.rows > 100
     if values and not padded and pc.all(pc.match_substring_regex(texts, INTEGER_TEXT)).as_py():
         if unique:
-            return _identifier(name)
-        whole = [Fraction(text) for text in values]
-        return _number(name, "integer", min(whole), max(whole), 0, missing, own)
+            return _identifier(base)
+        return _number(base, "integer", [Fraction(text) for text in values], 0)
     if values and not padded and (numbers := _numbers(texts)):
         decimals = max(len(text.partition(".")[2]) for text in values)
-        return _number(
-            name, "number", min(numbers), max(numbers), min(decimals, MOST_DECIMALS), missing, own
-        )
+        return _number(base, "number", numbers, min(decimals, MOST_DECIMALS))
     formats = fitting_formats(values)
     if formats and not padded:
-        return _dates(name, values, formats, missing, own)
+        read = datetime.datetime.strptime
+        days = [read(text.strip()[:10], formats[0]).date() for text in values]
+        return _dates(base, days, formats)
     if not values or len(values) > MOST_LEVELS or len(values) > max(seen.rows / 2, 20):
-        return Variable(name=name, text=True)
+        return replace(base, text=True)
     assert len(values) <= MANY_LEVELS
     # Numbers in their own order, before words.
     numbers = sorted(filter(is_number, values), key=lambda text: (parse_fraction(text), text))
     ordered = [*numbers, *sorted(text for text in values if not is_number(text))]
-    return Variable(
-        name=name,
-        kind="category",
-        levels=levels_of(((text, "") for text in ordered), listed),
-        missing_values=own,
-        missing=missing,
-    )
+    levels = levels_of(((text, "") for text in ordered), listed)
+    return replace(base, kind="category", levels=levels)
 
 
 def _numbers(texts: pa.Array) -> list[Fraction]:
@@ -198,60 +190,32 @@ def _numbers(texts: pa.Array) -> list[Fraction]:
 
 
 def _dates(
-    name: str,
-    values: Sequence[str],
-    formats: Sequence[str],
-    missing: bool,
-    own: tuple[str, ...] | None,
+    base: Variable, days: Sequence[datetime.date], formats: Sequence[str] = ("%Y-%m-%d",)
 ) -> Variable:
-    days = [datetime.datetime.strptime(text.strip()[:10], formats[0]).date() for text in values]
-    low, high = _years(min(days), max(days))
-    remarks: tuple[str, ...] = ()
-    if len(formats) > 1:
-        remarks = (f"or format {formats[1]}, which fits every text as well",)
-    return Variable(
-        name=name,
-        kind="date",
-        minimum=low,
-        maximum=high,
-        format="" if formats[0] == "%Y-%m-%d" else formats[0],
-        missing_values=own,
-        missing=missing,
-        remarks=remarks,
-    )
+    """Return a column of dates, from the first day of a year to the last one of another."""
+    if days:
+        first, last = f"{min(days).year:04d}-01-01", f"{max(days).year:04d}-12-31"
+        base = replace(base, minimum=first, maximum=last)
+    others = tuple(f"or format {one}, which fits every text as well" for one in formats[1:2])
+    form = "" if formats[0] == "%Y-%m-%d" else formats[0]
+    return replace(base, kind="date", format=form, remarks=others)
 
 
-def _years(low: Any, high: Any) -> tuple[str | None, str | None]:
-    if low is None:
-        return None, None
-    return f"{low.year:04d}-01-01", f"{high.year:04d}-12-31"
-
-
-def _number(
-    name: str,
-    kind: Kind,
-    low: Fraction | None,
-    high: Fraction | None,
-    decimals: int,
-    missing: bool,
-    own: tuple[str, ...] | None,
-) -> Variable:
-    least, most = (None, None) if low is None or high is None else round_bounds(low, high)
-    ends = [abs(Fraction(end)) for end in (least, most) if end is not None]
-    if kind == "integer" and max(ends, default=0) > MAX_INTEGER:
-        return _identifier(name, f"whole numbers beyond {MAX_INTEGER}: an identifier?")
-    apart = None if least is None or most is None else Fraction(most) - Fraction(least)
-    if kind == "number" and apart is not None and max(ends) > 2**18 * apart:
-        return _identifier(name, "numbers that differ only from their sixth digit on")
-    return Variable(
-        name=name,
-        kind=kind,
-        minimum=least,
-        maximum=most,
-        decimals=decimals if kind == "number" and decimals < MOST_DECIMALS else None,
-        missing_values=own,
-        missing=missing,
-    )
+def _number(base: Variable, kind: Kind, values: Sequence[Fraction], decimals: int) -> Variable:
+    """Return a column of numbers, with round bounds; an identifier if they do not seem to count."""
+    if values:
+        least, most = round_bounds(min(values), max(values))
+        base = replace(base, minimum=least, maximum=most)
+        largest, apart = (
+            max(abs(Fraction(least)), abs(Fraction(most))),
+            Fraction(most) - Fraction(least),
+        )
+        if kind == "integer" and largest > MAX_INTEGER:
+            return _identifier(base, f"whole numbers beyond {MAX_INTEGER}: an identifier?")
+        if kind == "number" and largest > 2**18 * apart:
+            return _identifier(base, "numbers that differ only from their sixth digit on")
+    known = kind == "number" and decimals < MOST_DECIMALS
+    return replace(base, kind=kind, decimals=decimals if known else None)
 
 
 def round_bounds(low: Fraction, high: Fraction) -> tuple[str, str]:
