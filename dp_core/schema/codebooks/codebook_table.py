@@ -204,17 +204,17 @@ def _variable(name: str, records: Sequence[Mapping[str, str]]) -> Variable:
     def cell(key: str) -> str:
         return next((record[key] for record in records if record.get(key)), "")
 
-    own_label = "value_label" in records[0] or "value" not in records[0]
+    cells = {key: cell(key) for key in _HEADINGS}
+    # Without labels of levels, the label beside a level is its own.
+    of_level = "value_label" if "value_label" in records[0] else "label"
     pairs = [
-        (record["value"], record.get("value_label", "" if own_label else record.get("label", "")))
-        for record in records
-        if record.get("value")
+        (record["value"], record.get(of_level, "")) for record in records if record.get("value")
     ]
-    if not own_label and "value" in records[0] and len(records) == 1 and not pairs:
-        own_label = True
-    low, high = cell("min") or None, cell("max") or None
-    computed = cell("type").lower() in _COMPUTED
-    values = "" if computed else cell("values")
+    if pairs and of_level == "label":
+        cells["label"] = ""
+    low, high = cells["min"] or None, cells["max"] or None
+    computed = cells["type"].lower() in _COMPUTED
+    values = "" if computed else cells["values"]
     ends = range_of(values) if values else None
     if ends is None and len(pairs) == 1:
         ends = range_of(pairs[0][0])
@@ -228,29 +228,22 @@ def _variable(name: str, records: Sequence[Mapping[str, str]]) -> Variable:
             doubts.append(doubt_of(listed, found) if len(records) == 1 else "")
             pairs += found
     ranges = [pair for pair in pairs if not pair[1] and range_of(pair[0])]
-    if len(ranges) == 1 and not (low or high) and _type_of(cell("type")) in ("integer", "number"):
+    if (
+        len(ranges) == 1
+        and not (low or high)
+        and _TYPES.get(_type_name(cells["type"])) in ("integer", "number")
+    ):
         pairs.remove(ranges[0])  # 12-18; 97=refused
         low, high = range_of(ranges[0][0]) or (None, None)
-    required = cell("required")
-    if not required and (nullable := cell("nullable")):
-        required = "no" if nullable.lower() in _YES else "yes"
-    absent = list(nonempty(re.split(r"[;,|]", cell("missing"))))
+    if not cells["required"] and cells["nullable"]:
+        cells["required"] = "no" if cells["nullable"].lower() in _YES else "yes"
+    absent = list(nonempty(re.split(r"[;,|]", cells["missing"])))
     if [one.lower() for one in absent] in (["yes"], ["no"], ["true"], ["false"]):
         absent = []
     absent = [one.partition("=")[0].strip() for one in absent]
     return variable_of(
         name,
-        {
-            "type": cell("type"),
-            "min": low or "",
-            "max": high or "",
-            "format": cell("format"),
-            "decimals": cell("decimals"),
-            "role": cell("role"),
-            "required": required,
-            "unit": cell("unit"),
-            "label": cell("label") if own_label else "",
-        },
+        cells | {"min": low or "", "max": high or ""},
         pairs,
         absent,
         in_range=ends is not None,
@@ -282,7 +275,7 @@ def variable_of(
     low, high = cells["min"] or None, cells["max"] or None
     notes = list(remarks)
     stated = _type_name(cells["type"])
-    kind = _type_of(cells["type"])
+    kind = _TYPES.get(stated)
     known = {*_TYPES, *_TEXTS, *_IDS}
     if stated and stated not in known:
         notes.append(
@@ -348,10 +341,6 @@ def variable_of(
 def _type_name(cell: str) -> str:
     """Return a type in small letters without its length, as in `varchar(20)`."""
     return re.sub(r"\s*\([0-9., ]*\)$", "", cell.strip().lower())
-
-
-def _type_of(cell: str) -> Kind | None:
-    return _TYPES.get(_type_name(cell))
 
 
 def _numeric_with_codes(
