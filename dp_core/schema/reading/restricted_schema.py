@@ -50,22 +50,15 @@ def restricted_schema(schema: Schema, names: Collection[str]) -> Schema:
     ]
     document["ignore"] = [*schema.ignore, *(each for each in schema.names if each not in kept)]
     document["impossible"] = [rule for rule in document["impossible"] if {*_names(rule)} <= {*kept}]
-    if "rules" in document:
-        stated = [rule for rule in schema.rules if rule.key == "rules"]
-        texts = zip(document["rules"], stated, strict=True)
-        document["rules"] = [text for text, rule in texts if {*rule.columns} <= {*kept}]
-    if "totals" in document:
-        document["totals"] = [
-            item
-            for item, totals in zip(document["totals"], schema.totals, strict=True)
-            if totals.column in kept
-        ]
-    if "expectations" in document:
-        about = zip(document["expectations"], schema.expectations, strict=True)
-        document["expectations"] = [item for item, each in about if {*each.columns} <= {*kept}]
-    for key in ("rules", "totals", "expectations"):
-        if not document.get(key, True):
-            del document[key]
+    named = {
+        "rules": [rule.columns for rule in schema.rules if rule.key == "rules"],
+        "totals": [(each.column,) for each in schema.totals],
+        "expectations": [each.columns for each in schema.expectations],
+    }
+    for key, columns_of in named.items():
+        stated = zip(document.pop(key, ()), columns_of, strict=True)
+        if items := [item for item, own in stated if {*own} <= {*kept}]:
+            document[key] = items
     return parse_schema(document)
 
 
@@ -76,7 +69,14 @@ def kept_columns(schema: Schema, names: Collection[str]) -> tuple[str, ...]:
     hierarchy, and the columns of each rule that can set one of its columns to missing.
     """
     kept = {*names}
-    rules = [{*rule} for rule in _rules(schema) if any(_settles(schema, name) for name in rule)]
+    settled = {
+        column.name
+        for column in schema.released
+        if column.missing == "level" and column.out_of_range == "missing"
+    }
+    impossible: Any = schema.document["impossible"]
+    named = [rule.columns for rule in schema.rules if rule.key == "rules"]
+    rules = [{*rule} for rule in (*map(_names, impossible), *named) if settled & {*rule}]
     while True:
         more = {each.source for each in schema.dependents if each.column.name in kept}
         for rule in rules:
@@ -91,23 +91,8 @@ def kept_columns(schema: Schema, names: Collection[str]) -> tuple[str, ...]:
         kept |= more
 
 
-def _rules(schema: Schema) -> list[tuple[str, ...]]:
-    """Return the columns of each rule."""
-    impossible: Any = schema.document["impossible"]
-    return [
-        *(_names(rule) for rule in impossible),
-        *(rule.columns for rule in schema.rules if rule.key == "rules"),
-    ]
-
-
 def _names(rule: list[Mapping[str, object]]) -> tuple[str, ...]:
     return tuple(name for part in rule for name in part)
-
-
-def _settles(schema: Schema, name: str) -> bool:
-    """Return whether a broken rule sets this column to missing."""
-    column = schema.column(name)
-    return column.missing == "level" and column.out_of_range == "missing"
 
 
 def _alone(definition: Mapping[str, Any], kept: Collection[str]) -> dict[str, Any]:
