@@ -231,11 +231,6 @@ Draw = Callable[[str, Array, np.random.Generator], Array]
 """Returns values of a column drawn within the bins of some codes, none of them missing."""
 
 
-def compared_columns(schema: Schema) -> tuple[str, ...]:
-    """Return the columns whose values rules compare, in the schema's order."""
-    return tuple(name for block in blocks_of(schema) for name in block.names)
-
-
 def obey(
     schema: Schema,
     codes: Mapping[str, Array],
@@ -249,8 +244,8 @@ def obey(
     Args:
         schema: The schema of the codes; its numbers may be on a grid.
         codes: Codes of every column of the domain, each of shape (rows,).
-        values: Drawn values of the columns that `compared` names (dates: day ordinals), each of
-            shape (rows,); arbitrary where missing.
+        values: Drawn values of the columns that rules compare (dates: day ordinals), each of shape
+            (rows,); arbitrary where missing.
         draw: Draws values again.
         rng: Generator for post-processing.
 
@@ -409,9 +404,8 @@ def decode(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> pa.Tab
         column = schema.column(name)
         return column.scale.values_in(draw_values(column, own, rng=rng))
 
-    before = {
-        name: schema.column(name).scale.values_in(arrays[name]) for name in compared_columns(schema)
-    }
+    compared = [name for block in blocks_of(schema) for name in block.names]
+    before = {name: schema.column(name).scale.values_in(arrays[name]) for name in compared}
     for name, values in obey(schema, codes, before, draw, rng=rng).items():
         column = schema.column(name)
         missing = None if column.missing_code is None else codes[name] == column.missing_code
