@@ -164,6 +164,8 @@ def bounds(column: Column) -> tuple[Any, Any]:
 
 def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
     column = column.in_sets
+    # The library reads numbers as binary64, so whole bounds beyond 2^53 are counted.
+    large = column.type.whole and max(map(abs, legal_range(column))) > 2**53
     for problem in Problem:
         # Levels have no other problems than these two, and other values do not have the second.
         possible = problem is Problem.MISSING or (problem is Problem.LEVEL) == bool(column.levels)
@@ -174,7 +176,7 @@ def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
             counted = unreadable(column, names)
         elif problem is Problem.LEVEL and len(column.levels) > MOST_LISTED:
             counted = unlisted_column(column, names)
-        elif problem is Problem.RANGE and not _exact(column):
+        elif problem is Problem.RANGE and large:
             counted = outside(column, names)
         if counted:
             yield _none("value", column.name, problem, counted)
@@ -190,11 +192,6 @@ def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
             kwargs = dict(zip(("min_value", "max_value"), bounds(column), strict=True))
         kwargs = {"column": column.name, **kwargs}
         yield Rule("value", column.name, problem, "profile", kind, kwargs)
-
-
-def _exact(column: Column) -> bool:
-    """Return whether the library keeps whole bounds as they are: it reads numbers as binary64."""
-    return column.type.continuous or all(abs(end) <= 2**53 for end in legal_range(column))
 
 
 def _none(kind: Kind, about: str, problem: Problem | None, column: str) -> Rule:
