@@ -22,7 +22,7 @@ from dp_core.schema.reading.stated_rules.rule_reader import (
     place_of,
     read_member_rule,
 )
-from dp_core.schema.reading.totals_reader import check_possible, refuse_of_persons
+from dp_core.schema.reading.totals_reader import check_possible
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.schema.structure.member_rules import MemberRule
 from dp_core.text.documents.faults import Faults
@@ -110,7 +110,12 @@ class StatedTables:
         faults.stop()
         totals = self.flat.entries()["totals"].items() if flat.totals else ()
         places = {each.column: item for each, item in zip(flat.totals, totals, strict=True)}
-        refuse_of_persons(places, linked.person_columns)
+        for name, item in places.items():
+            if name in persons.columns:
+                raise item.error(
+                    f"{quote(name)} is a column of persons, but totals of linked tables count"
+                    " households; name a column of households, or remove this list."
+                )
         document: Any = _document(flat.document, linked)
         if self._rules:
             document["rules"] = [rule_text(item) for item in self._rules]

@@ -9,7 +9,7 @@ impossible combinations, are refused.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -106,24 +106,6 @@ def check_possible(
             f"no records have these totals{told}, because of combinations that the schema calls"
             " impossible; correct the totals or the rules."
         )
-
-
-def refuse_of_persons(places: Mapping[str, Node], persons: Collection[str]) -> None:
-    """Refuse totals of a column of persons of linked tables, whose records are households.
-
-    Args:
-        places: Items of the document, by column.
-        persons: Columns of the table of persons.
-
-    Raises:
-        BadInput: if a list names one of them.
-    """
-    for name, item in places.items():
-        if name in persons:
-            raise item.error(
-                f"{quote(name)} is a column of persons, but totals of linked tables count"
-                " households; name a column of households, or remove this list."
-            )
 
 
 def totals_document(schema: Schema) -> list[dict[str, object]]:
