@@ -103,16 +103,14 @@ def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, obje
                 "depth": str(column.grouping.depth),
                 "keep": list(column.grouping.keep),
             }
-        if column.choice is not None:
-            document |= private_document(column)
-    elif column.choice is not None and column.levels:
-        document |= private_document(column)
-    elif column.type.levels:
+    elif column.type.levels and column.choice is None:
         document["levels"] = [
             level.text if level.text == level.label else {level.text: level.label}
             for level in column.levels
         ]
-    else:
+    if column.choice is not None:
+        document |= private_document(column)
+    if not column.type.levels:
         scale = column.scale
 
         def text(value: Fraction | None) -> str:
@@ -120,11 +118,9 @@ def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, obje
             return scale.text(value)
 
         document |= {"min": text(column.minimum), "max": text(column.maximum)}
-        if column.choice is not None:
-            document |= private_document(column)
-        elif "edges" in keys:
+        if "edges" in keys:
             document["edges"] = [text(edge) for edge in column.edges]
-        elif "bins" in keys:
+        elif "bins" in keys and column.choice is None:
             document["bins"] = keys["bins"].text() if scale.periods else str(column.bins)
         if column.density != "fitted":
             document["density"] = column.density
