@@ -98,7 +98,7 @@ def _lines(page: Page) -> Iterator[str]:
             case Verbatim(text):
                 yield f"<pre>{escape(text)}</pre>"
             case Bars():
-                yield bars_svg(block)
+                yield from bars_svg(block)
 
 
 def _style(warns: bool) -> str:
@@ -126,17 +126,13 @@ def _row(element: str, cells: list[str], sides: list[str]) -> Iterator[str]:
     yield f"<tr>{''.join(texts)}</tr>"
 
 
-def bars_svg(bars: Bars) -> str:
-    """Return the plot as one SVG element; colours and text suit light and dark pages.
+def bars_svg(bars: Bars) -> Iterator[str]:
+    """Yield the lines of the plot as one SVG element; its colours suit light and dark pages.
 
-    >>> drawn = bars_svg(Bars("share", (("a", 0.25), ("b", 0.75)), percent=True))
+    >>> drawn = "".join(bars_svg(Bars("share", (("a", 0.25), ("b", 0.75)), percent=True)))
     >>> drawn.count("<rect"), "75 %" in drawn
     (2, True)
     """
-    return "\n".join(_bar_lines(bars))
-
-
-def _bar_lines(bars: Bars) -> Iterator[str]:
     ends = [value for _, value in bars.bars] + [end for both in bars.whiskers for end in both]
     low, high = min(0.0, *ends), max(0.0, *ends)
     span = (high - low) or 1.0
