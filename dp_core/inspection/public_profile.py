@@ -173,9 +173,9 @@ def _of_texts(base: Variable, seen: _Seen) -> Variable:
         return replace(base, text=True)
     assert len(values) <= MANY_LEVELS
     # Numbers in their own order, before words.
-    numbers = sorted(filter(is_number, values), key=lambda text: (parse_fraction(text), text))
-    ordered = [*numbers, *sorted(text for text in values if not is_number(text))]
-    levels = levels_of(((text, "") for text in ordered), listed)
+    sized = sorted((parse_fraction(text), text) for text in values if is_number(text))
+    words = sorted(text for text in values if not is_number(text))
+    levels = levels_of(((text, "") for text in (*(text for _, text in sized), *words)), listed)
     return replace(base, kind="category", levels=levels)
 
 

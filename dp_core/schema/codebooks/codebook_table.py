@@ -430,7 +430,7 @@ def _rows_of_json(column: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return a column as the rows of a table: one for each level, or a single one."""
     stated = {_folded(key): value for key, value in column.items()}
     lists = [one for key in _HEADINGS["values"] if isinstance(one := stated.get(key), dict | list)]
-    listed = next(filter(None, lists), [])
+    listed: Any = next(filter(None, lists), [])
     if isinstance(listed, list):
         pairs = [(mapping(one).get("value", one), mapping(one).get("label")) for one in listed]
     else:

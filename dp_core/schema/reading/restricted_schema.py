@@ -50,7 +50,7 @@ def restricted_schema(schema: Schema, names: Collection[str]) -> Schema:
     ]
     document["ignore"] = [*schema.ignore, *(each for each in schema.names if each not in kept)]
     document["impossible"] = [rule for rule in document["impossible"] if {*_names(rule)} <= {*kept}]
-    named = {
+    named: dict[str, list[tuple[str, ...]]] = {
         "rules": [rule.columns for rule in schema.rules if rule.key == "rules"],
         "totals": [(each.column,) for each in schema.totals],
         "expectations": [each.columns for each in schema.expectations],
