@@ -344,26 +344,23 @@ class RepeatedHeaders:
         if not self._can_tell:
             return none
         for name in names:
-            column = records.column(name)
-            kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-            if not is_text(kind) or not len(places):
+            found = records.column(name).take(pa.array(places))
+            coded = pa.types.is_dictionary(found.type)
+            texts = found.dictionary if coded else found
+            if not is_text(texts.type) or not len(places):
                 return none
-            found = column if len(places) == len(column) else column.take(pa.array(places))
-            own = pa.scalar(names[name].strip(_AROUND).lower(), kind)
-            if pa.types.is_dictionary(column.type):
-                if not pc.any(pc.equal(_folded_texts(found.dictionary), own)).as_py():
-                    return none
-                found = found.dictionary_decode()
-            equal = pc.fill_null(pc.equal(_folded_texts(found), own), False)
+            own = pa.scalar(names[name].strip(_AROUND).lower(), texts.type)
+            equal = pc.equal(_folded_texts(texts), own)
+            equal = pc.fill_null(equal.take(found.indices) if coded else equal, False)
             places = places[equal.to_numpy(zero_copy_only=False)]
         if not len(places):
             return none
         if self._first is None:
             self._first = before + int(places[0]) + 1
         self._rows += len(places)
-        for name, texts in self._texts.items():
+        for name, counted in self._texts.items():
             values = records.column(name).take(pa.array(places))
-            texts.update(values.to_pylist())
+            counted.update(values.to_pylist())
         return places
 
     def findings(self) -> Iterator[Finding]:
