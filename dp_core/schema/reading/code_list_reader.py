@@ -6,7 +6,6 @@ import csv
 import hashlib
 import io
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +20,8 @@ from dp_core.schema.code_list import (
     unique_labels,
     unplaced_code,
 )
-from dp_core.schema.definition import MISSING_LABEL, Level
+from dp_core.schema.definition import Level
+from dp_core.schema.reading.level_reader import check_levels
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import printable, quote, utf8_text
 
@@ -99,7 +99,7 @@ def levels_of_codes(
     """Return the levels that the codes become, and the codes of each level.
 
     Raises:
-        BadInput: if there are too many levels, or one is also a missing value.
+        BadInput: if there are too many levels, or a text or label has two meanings.
     """
     members: dict[str, list[str]] = {}
     for text, group in group_texts(codes, grouping).items():
@@ -111,25 +111,14 @@ def levels_of_codes(
             " merge them with `group`."
         )
     order = [code for code in codes.codes if code.text in members]
-    labels = unique_labels(order)
-    for label in labels:
-        if label == MISSING_LABEL:
-            raise node.error(f"the label {quote(label)} is reserved for missing values; rename it.")
-        if label in missing_values:
-            raise node.error(
-                f"{quote(label)} is both a label of the code list and a missing value; give the"
-                " column its own `missing_values`."
-            )
     for text in missing_values:
         if text in codes.lines():
             raise node.error(
                 f"{quote(text)} is both a code of the code list and a missing value; give the"
                 " column its own `missing_values`."
             )
-    repeated = [label for label, times in Counter(labels).items() if times > 1]
-    if repeated:
-        raise node.error(f"two codes would have the label {quote(repeated[0])}; rename one.")
-    levels = tuple(Level(code.text, label) for code, label in zip(order, labels, strict=True))
+    labels = zip(order, unique_labels(order), strict=True)
+    levels = check_levels(((node, code.text, label) for code, label in labels), missing_values)
     return levels, tuple(tuple(members[code.text]) for code in order)
 
 

@@ -10,15 +10,7 @@ from pathlib import Path
 from dp_core.schema.bin_pieces import MAX_CODES, check_missing, empty_bin, exact_text
 from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.column_types.registry import Kind, column_type, words
-from dp_core.schema.definition import (
-    MISSING_LABEL,
-    Column,
-    DensityWord,
-    Level,
-    Missing,
-    OutOfRange,
-    Role,
-)
+from dp_core.schema.definition import Column, DensityWord, Level, Missing, OutOfRange, Role
 from dp_core.schema.reading.calibration_reader import check_weight
 from dp_core.schema.reading.code_list_reader import levels_of_codes, read_code_list, read_grouping
 from dp_core.schema.reading.domain_reader import (
@@ -29,6 +21,7 @@ from dp_core.schema.reading.domain_reader import (
     with_private_bins,
     with_private_levels,
 )
+from dp_core.schema.reading.level_reader import check_levels
 from dp_core.schema.reading.survey_reader import check_design_column
 from dp_core.text.documents.node import Node, one_of
 from dp_core.text.documents.typed_text import quote
@@ -190,29 +183,12 @@ def _read_levels(
     if not isinstance(node.content, Mapping | tuple):
         node.items(example=example)  # raises, saying what to write
     entries = node.ordered_entries(example=example, bare=True)
-    pairs = [(text, place, place.text()) for text, place in entries.items()]
-    if not pairs:
+    if not entries:
         raise node.error(
             f"no level is listed; list the texts the file may hold, such as {example}."
         )
-    labels: dict[str, str] = {}
-    for text, place, label in pairs:
-        for word in (text, label):
-            if word in missing_values:
-                raise place.error(
-                    f"{quote(word)} is both a level and a missing value; remove the level, or give"
-                    " the column its own `missing_values`."
-                )
-        if not label.strip():
-            raise place.error(f'level {quote(text)} needs a label, as in {{"{text}": none}}.')
-        if label in labels:
-            raise place.error(f"{quote(text)} and {quote(labels[label])} have the same label.")
-        if label == MISSING_LABEL:
-            raise place.error(
-                f"{quote(label)} is reserved for missing values; choose another label."
-            )
-        labels[label] = text
-    return tuple(Level(text, label) for text, _, label in pairs)
+    levels = ((place, text, place.text()) for text, place in entries.items())
+    return check_levels(levels, missing_values)
 
 
 def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: ValueType) -> Column:

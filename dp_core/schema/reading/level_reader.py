@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from dp_core.errors import nearest
-from dp_core.schema.definition import MISSING_LABEL, Column
+from dp_core.schema.definition import MISSING_LABEL, Column, Level
 from dp_core.text.documents.node import Node
 from dp_core.text.documents.typed_text import quote
 
@@ -41,6 +41,38 @@ def code_texts(column: Column) -> list[str]:
     """Return the text by which a schema names each code of a category or ordinal."""
     missing = [] if column.missing_code is None else [MISSING_LABEL]
     return [*(level.text for level in column.levels), *missing]
+
+
+def check_levels(
+    levels: Iterable[tuple[Node, str, str]], missing_values: Collection[str]
+) -> tuple[Level, ...]:
+    """Return levels whose texts and labels have one meaning.
+
+    Args:
+        levels: Where each level is stated, its text and its label.
+        missing_values: Texts that mean missing in the column.
+
+    Raises:
+        BadInput: if a text or label also means missing, or a label is blank or given twice.
+    """
+    found: dict[str, Level] = {}
+    for place, text, label in levels:
+        for word in (text, label):
+            if word in missing_values:
+                raise place.error(
+                    f"{quote(word)} is both a level and a missing value; remove the level, or give"
+                    " the column its own `missing_values`."
+                )
+        if not label.strip():
+            raise place.error(f'level {quote(text)} needs a label, as in {{"{text}": none}}.')
+        if label in found:
+            raise place.error(f"{quote(text)} and {quote(found[label].text)} have the same label.")
+        if label == MISSING_LABEL:
+            raise place.error(
+                f"{quote(label)} is reserved for missing values; choose another label."
+            )
+        found[label] = Level(text, label)
+    return tuple(found.values())
 
 
 def missing_code(node: Node, column: Column) -> int:
