@@ -257,19 +257,19 @@ def obey(
     """
     found: dict[str, Array] = {}
     for block in blocks_of(schema):
-        found |= _obedient_values(schema, block, codes, values, draw, rng)
+        found |= _obedient_values(schema, Bins(schema, block), codes, values, draw, rng)
     return found
 
 
 def _obedient_values(
     schema: Schema,
-    block: Block,
+    bins: Bins,
     every: Mapping[str, Array],
     values: Mapping[str, Array],
     draw: Draw,
     rng: np.random.Generator,
 ) -> dict[str, Array]:
-    bins = Bins(schema, block)
+    block = bins.block
     codes = {name: every[name] for name in block.columns}
     rows = next(iter(codes.values())).size
     units = np.zeros((len(block.units), rows), dtype=np.int64)
@@ -284,8 +284,8 @@ def _obedient_values(
             break
         own = rows_of(codes, left)
         if attempt:
-            units[:, left] = _redrawn(block, bins, own, units[:, left], draw, rng)
-        tried = _determine_units(block, bins, own, units[:, left], within.rows(left))
+            units[:, left] = _redrawn(bins, own, units[:, left], draw, rng)
+        tried = _determine_units(bins, own, units[:, left], within.rows(left))
         broken = any_holds(block.clauses, bins.rule_rows(own, tried))
         good = within.rows(left).contains(tried) & ~broken
         units[:, left[good]] = tried[:, good]
@@ -299,12 +299,11 @@ def _obedient_values(
         left = left[~good]
     if left.size:
         raise ValueError("No values of a record's codes obey the rules between columns.")
-    return _other_values(schema, block, bins, codes, values, units)
+    return _other_values(schema, bins, codes, values, units)
 
 
 def _other_values(
     schema: Schema,
-    block: Block,
     bins: Bins,
     codes: Mapping[str, Array],
     values: Mapping[str, Array],
@@ -315,7 +314,7 @@ def _other_values(
     A value between two units, which a part of a bin without a whole unit has, changes too.
     """
     found: dict[str, Array] = {}
-    for place, each in enumerate(block.units):
+    for place, each in enumerate(bins.block.units):
         if each.edges:
             continue
         name, new = each.column, values[each.column].copy()
@@ -328,7 +327,6 @@ def _other_values(
 
 
 def _redrawn(
-    block: Block,
     bins: Bins,
     codes: Mapping[str, Array],
     before: Ints,
@@ -337,7 +335,7 @@ def _redrawn(
 ) -> Ints:
     """Return new draws of all variables."""
     found = before.copy()
-    for place, each in enumerate(block.units):
+    for place, each in enumerate(bins.block.units):
         if each.edges:  # its bin is its unit
             continue
         own = codes[each.column]
@@ -350,13 +348,11 @@ def _redrawn(
     return found
 
 
-def _determine_units(
-    block: Block, bins: Bins, codes: Mapping[str, Array], units: Ints, within: Range
-) -> Ints:
+def _determine_units(bins: Bins, codes: Mapping[str, Array], units: Ints, within: Range) -> Ints:
     """Return units in which each equality determines the variable with the widest bin."""
     found = units.copy()
-    place = {name: number for number, name in enumerate(block.names)}
-    for equality in block.equalities:
+    place = {name: number for number, name in enumerate(bins.block.names)}
+    for equality in bins.block.equalities:
         seen = bins.rule_rows(codes, found)
         applies = any_holds(equality.when, seen)
         for name, _ in equality.terms:
