@@ -58,14 +58,14 @@ class Tally:
         missing: Rows by text, of texts that mean missing.
         days: Rows by text, of texts that are dates in the column's format.
         outside: Rows by text, of values out of range, as the file has them.
-        low, high: Smallest and largest readable value (date: day ordinal); None without one.
+        ends: Smallest and largest readable value (date: day ordinal); None without one.
         codes: Number of rows with each code, shape (size,); rows with a refused value left out.
         lowest, highest: Smallest and largest legal value in each bin, shape (bins,); infinite in an
             empty bin. Of columns without bins the shape is (0,).
         distinct: Distinct legal values, at most `MOST_DISTINCT` + 1 of them.
         heaps: Rows by legal value, of values that are frequent in some batch, from that batch on.
         suspects: Rows by value, of legal values that often mean missing.
-        usual_low, usual_high: Smallest and largest readable value that is not such a value.
+        usual: Smallest and largest readable value that is not such a value; None without one.
         unique: Whether no number or date was found twice: of all values those of a batch are
             compared with one another, and with the first `MOST_TEXTS`.
     """
@@ -82,8 +82,7 @@ class Tally:
         self.missing: Counter[str] = Counter()
         self.days: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
-        self.low: End | None = None
-        self.high: End | None = None
+        self.ends: tuple[End, End] | None = None
         self.codes: NDArray[np.int64] = np.zeros(column.size, np.int64)
         self.edges = np.array(column.edges, dtype=np.float64)
         self.lowest = np.full(max(self.edges.size - 1, 0), np.inf)
@@ -91,8 +90,7 @@ class Tally:
         self.distinct: set[float] = set()
         self.heaps: Counter[float] = Counter()
         self.suspects: Counter[str] = Counter()
-        self.usual_low: float | None = None
-        self.usual_high: float | None = None
+        self.usual: tuple[float, float] | None = None
         self.unique = True
         self._first: NDArray[Any] = np.empty(0)
 
@@ -155,10 +153,9 @@ class Tally:
 
     def is_far(self, text: str) -> bool:
         """Return whether a number is far from the usual values, as a code for missing often is."""
-        low, high = self.usual_low, self.usual_high
-        if low is None or high is None or self.column.type.own_texts:
+        if self.usual is None or self.column.type.own_texts:
             return False
-        value = float(text)
+        value, (low, high) = float(text), self.usual
         return value > max(1.5 * high, high + 5) or value < 0 <= low
 
     def text(self, value: float | Fraction) -> str:
@@ -205,7 +202,8 @@ class Tally:
                 self.suspects[self.text(value)] += int(rows[data == value].sum())
             data = data[~suspect]
         if data.size:
-            self.usual_low, self.usual_high = _ends(self.usual_low, self.usual_high, data)
+            found = (*(self.usual or ()), data.min().item(), data.max().item())
+            self.usual = min(found), max(found)
 
     def _count_outside(
         self,
@@ -227,8 +225,8 @@ class Tally:
                 self._widen((value, _size(text), text))
 
     def _widen(self, end: End) -> None:
-        self.low = end if self.low is None else min(self.low, end)
-        self.high = end if self.high is None else max(self.high, end)
+        found = (*(self.ends or ()), end)
+        self.ends = min(found), max(found)
 
     def _count_heaps(self, legal: NDArray[Any], rows: NDArray[np.int64], *, distinct: bool) -> None:
         """Count the rows of frequent values."""
@@ -263,14 +261,6 @@ def _size(text: str) -> Decimal:
         return Decimal(text)
     except InvalidOperation:
         return Decimal(0)
-
-
-def _ends(low: float | None, high: float | None, data: NDArray[Any]) -> tuple[float, float]:
-    least, most = data.min().item(), data.max().item()
-    return (
-        least if low is None else min(low, least),
-        most if high is None else max(high, most),
-    )
 
 
 def _counts(typed: Values) -> NDArray[np.int64]:

@@ -22,7 +22,6 @@ from dp_core.inspection.header_check import readable_or_refused
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import LinkedTables
 from dp_core.schema.panel.panel_waves import ABSENT, Panel
-from dp_core.text.pages.number_texts import plural
 
 _OF_COLUMNS = frozenset(("constant", "identifier", "category"))
 """Hints that advise another definition of a whole column."""
@@ -77,8 +76,7 @@ def _links(schema: Schema, source: LinkedSource) -> Iterator[Finding]:
                 "refusal",
                 "rules",
                 "",
-                f"{plural(each.rows, each.whose)} break{'s' * (each.rows == 1)} the rule"
-                f" `{each.text}`.",
+                f"{some_rows(each.rows, 'break', each.whose)} the rule `{each.text}`.",
                 "Correct the files or the rule.",
                 each.rows,
                 tuple(Example(f"household {key}") for key in each.keys),
@@ -185,39 +183,20 @@ def _misfits(misfits: Misfits, panel: Panel) -> Iterator[Finding]:
             rows,
             tuple(Example(repr(wave), n) for wave, n in misfits.unknown.items())[:8],
         )
-    said = (
-        (
-            "repeated",
-            misfits.repeated,
-            "person has several rows in wave {}",
-            "persons have several rows in wave {}",
-            "In {} waves, persons have several rows",
-            "Correct the rows, or state `repeated: keep_one` under `panel`.",
-        ),
-        (
-            "absent",
-            misfits.absent,
-            "person has no row in wave {}",
-            "persons have no row in wave {}",
-            "In {} waves, persons have no row",
-            "Add the rows, or remove `everyone: true` from `panel`.",
-        ),
-        (
-            "disagreeing",
-            misfits.disagreeing,
-            "person's {} differs between waves, although it is constant",
-            "persons' {} differs between waves, although it is constant",
-            "In {} constant columns, values of a person differ between waves",
-            "Correct the rows, or state `disagreeing: first` under `panel`.",
-        ),
-    )
-    for kind, counts, one, several, in_all, fix in said:
+    of_rows = "Correct the rows, or state `repeated: keep_one` under `panel`."
+    of_waves = "Add the rows, or remove `everyone: true` from `panel`."
+    of_values = "Correct the rows, or state `disagreeing: first` under `panel`."
+    for kind, counts, what, place, fix in (
+        ("repeated", misfits.repeated, "several rows", "wave", of_rows),
+        ("absent", misfits.absent, "no row", "wave", of_waves),
+        ("disagreeing", misfits.disagreeing, "different values", "constant column", of_values),
+    ):
         found = [
             Finding(
                 "refusal",
                 kind,
                 where if kind == "disagreeing" else "",
-                f"{persons:,} {(one if persons == 1 else several).format(where)}.",
+                f"{some_rows(persons, 'have', 'person')} {what} in {place} {where}.",
                 fix,
                 persons,
                 tuple(Example(f"person {who}") for who in misfits.examples[kind, where]),
@@ -225,8 +204,11 @@ def _misfits(misfits: Misfits, panel: Panel) -> Iterator[Finding]:
             for where, persons in counts.items()
         ]
         if len(found) > 1:
-            of = "" if kind == "disagreeing" else "wave "
-            parts = tuple(Example(f"{of}{where}", persons) for where, persons in counts.items())
-            message, rows = f"{in_all.format(len(counts))}.", sum(counts.values())
+            parts = tuple(
+                Example(one.column or f"wave {where}", one.rows)
+                for where, one in zip(counts, found, strict=True)
+            )
+            message = f"In {len(found)} {place}s, persons have {what}."
+            rows = sum(counts.values())
             found = [Finding("refusal", kind, "", message, fix, rows, parts, each=tuple(found))]
         yield from found

@@ -44,13 +44,13 @@ _SINGULAR: Mapping[str, str] = {
 }
 
 
-def some_rows(rows: int, verb: str) -> str:
-    """Return the beginning of a sentence about some rows of the file, with its verb.
+def some_rows(rows: int, verb: str, of: str = "row") -> str:
+    """Return the beginning of a sentence about some rows of the file, or others, with its verb.
 
-    >>> some_rows(1, "have"), some_rows(1200, "break")
-    ('1 row has', '1,200 rows break')
+    >>> some_rows(1, "have"), some_rows(1200, "break", "person")
+    ('1 row has', '1,200 persons break')
     """
-    return f"1 row {_SINGULAR[verb]}" if rows == 1 else f"{rows:,} rows {verb}"
+    return f"1 {of} {_SINGULAR[verb]}" if rows == 1 else f"{rows:,} {of}s {verb}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,16 +237,17 @@ def _step(column: Column) -> Fraction:
 
 def _codes_for_missing(tally: Tally) -> Finding | None:
     """Return the hint about legal values such as 999 that are far from all others; or None."""
-    low, high, far = tally.usual_low, tally.usual_high, far_codes(tally)
+    far = far_codes(tally)
     advice = Advice(tally, far)
-    if low is None or high is None or not far or not (said := offer_codes("write {}", advice, far)):
+    if not tally.usual or not far or not (said := offer_codes("write {}", advice, far)):
         return None
+    low, high = map(tally.text, tally.usual)
     one = len(far) == 1
     return _hint(
         tally,
         "missing-codes",
         f"{', '.join(far)} {'is' if one else 'are'} far from all other values"
-        f" ({tally.text(low)} to {tally.text(high)})."
+        f" ({low} to {high})."
         f" {'Does it' if one else 'Do they'} mean missing?",
         f"If {'it means' if one else 'they mean'} missing,{said}.",
         *(Example(text, rows) for text, rows in far.items()),

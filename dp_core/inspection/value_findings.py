@@ -504,11 +504,10 @@ def _outside(tally: Tally) -> Finding:
     column, rows = tally.column, tally.problems[Problem.RANGE]
     severity = _severity(column, Problem.RANGE)
     low, high = (tally.text(end) for end in legal_range(column))
-    assert tally.low is not None
-    assert tally.high is not None
+    assert tally.ends is not None
     message = (
         f"{some_rows(rows, 'are')} out of range: the schema allows {low} to {high}; values in the"
-        f" file run from {tally.low[-1]} to {tally.high[-1]}."
+        f" file run from {tally.ends[0][-1]} to {tally.ends[1][-1]}."
     )
     codes = _codes_outside(tally)
     advice = Advice(tally, tally.outside)
