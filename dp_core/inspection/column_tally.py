@@ -119,7 +119,8 @@ class Tally:
         problem = self.encoder.problem(typed)
         if problem is not None:
             self.problems.update(count_problems(problem, typed))
-        counts = _counts(typed)
+        size, index = typed.data.size, typed.index
+        counts = np.ones(size, np.int64) if index is None else np.bincount(index, minlength=size)
         self.rows += len(values)
         if typed.state is not None:
             for state, texts in ((State.UNKNOWN, self.strangers), (State.MISSING, self.missing)):
@@ -261,13 +262,6 @@ def _size(text: str) -> Decimal:
         return Decimal(text)
     except InvalidOperation:
         return Decimal(0)
-
-
-def _counts(typed: Values) -> NDArray[np.int64]:
-    """Return the number of rows of each entry."""
-    if typed.index is None:
-        return np.ones(typed.data.size, np.int64)
-    return np.bincount(typed.index, minlength=typed.data.size)
 
 
 def _texts(values: pa.Array, typed: Values, places: NDArray[np.intp]) -> list[str]:

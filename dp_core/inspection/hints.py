@@ -215,13 +215,11 @@ def _heap_hint(tally: Tally, written: Column, schema: Schema, codes: Set[str]) -
     if len(keys["edges"]) > MOST_EDGES:
         removed = instead_of(keys, tally.definition)
         fix = f"write the {len(keys['edges'])} `edges` that `--json` lists under `changes`{removed}"
-    one = len(said) == 1
     return _hint(
         tally,
         "heaped",
-        f"{', '.join(said)}; the sets spread {'this value' if one else 'each'} over its bin.",
-        f"If public knowledge explains {'it' if one else 'them'}, {fix}, so that"
-        f" {'it' if one else 'each'} has a bin of its own.",
+        f"{', '.join(said)}; the sets spread each such value over its bin.",
+        f"If public knowledge explains this, {fix}, so that each has a bin of its own.",
         changes=(keys,),
     )
 
@@ -242,14 +240,11 @@ def _codes_for_missing(tally: Tally) -> Finding | None:
     if not tally.usual or not far or not (said := offer_codes("write {}", advice, far)):
         return None
     low, high = map(tally.text, tally.usual)
-    one = len(far) == 1
     return _hint(
         tally,
         "missing-codes",
-        f"{', '.join(far)} {'is' if one else 'are'} far from all other values"
-        f" ({low} to {high})."
-        f" {'Does it' if one else 'Do they'} mean missing?",
-        f"If {'it means' if one else 'they mean'} missing,{said}.",
+        f"Far from all other values ({low} to {high}): {', '.join(far)}. Does this mean missing?",
+        f"If it means missing,{said}.",
         *(Example(text, rows) for text, rows in far.items()),
         changes=advice.changes,
     )
