@@ -56,7 +56,8 @@ def read_frictionless(
     if not fields:
         raise BadInput(f"{name} has no `fields`. Give a Table Schema or a Data Package.")
     missing = _missing_words(schema.get("missingValues", [""]))
-    key = _key(schema)
+    keys = {*texts_of(schema.get("primaryKey"))}
+    key = keys.pop() if len(keys) == 1 else None  # a key of several columns identifies no person
     return Codebook(
         name=name,
         form=form,
@@ -133,9 +134,3 @@ def _field_levels(
         false = texts_of(field.get("falseValues", ["false"]))[0]
         return [(false, ""), (true, "")]
     return []
-
-
-def _key(schema: Mapping[str, Any]) -> str | None:
-    """Return the column that is the primary key; None if there is none, or one of several."""
-    keys = set(texts_of(schema.get("primaryKey")))
-    return keys.pop() if len(keys) == 1 else None

@@ -79,9 +79,17 @@ class _Arguments:
             if kind.endswith("column"):
                 found[key] = self._column(self._fields[key], kind).name
             elif kind.endswith("columns"):
-                found[key] = [each.name for each in self._columns(self._fields[key], kind)]
+                place = self._fields[key]
+                if len(place.texts(example="[wages, transfers]")) < 2:
+                    raise place.error("must name at least two columns.")
+                found[key] = [self._column(item, kind).name for item in place.items()]
         if "column_A" in found:
-            self._comparable(str(found["column_A"]), str(found["column_B"]))
+            one, other = (self._known[str(found[key])] for key in ("column_A", "column_B"))
+            if _scale(one) != _scale(other):
+                raise self._fields["column_B"].error(
+                    f"{quote(other.name)} is of type {other.kind} and {quote(one.name)} of type"
+                    f" {one.kind}; name two columns that can be compared."
+                )
         for key, kind in takes.items():
             if key not in found:
                 found[key] = self._value(self._fields[key], kind, found)
@@ -109,20 +117,6 @@ class _Arguments:
                 " number."
             )
         return column
-
-    def _columns(self, node: Node, kind: str) -> list[Column]:
-        items = node.items(example="[wages, transfers]")
-        if len(node.texts(example="[wages, transfers]")) < 2:
-            raise node.error("must name at least two columns.")
-        return [self._column(item, kind) for item in items]
-
-    def _comparable(self, first: str, second: str) -> None:
-        one, other = self._known[first], self._known[second]
-        if _scale(one) != _scale(other):
-            raise self._fields["column_B"].error(
-                f"{quote(second)} is of type {other.kind} and {quote(first)} of type {one.kind};"
-                " name two columns that can be compared."
-            )
 
     def _value(self, node: Node, kind: str, found: Mapping[str, object]) -> object:
         if kind in ("value", "values"):

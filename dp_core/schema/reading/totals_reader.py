@@ -68,7 +68,12 @@ def read_totals(
         if read is not None:
             found[read.column], places[read.column] = read, item
     if len(found) == len(items):
-        _check_sums(tuple(found.values()), places)
+        for one, other in pairwise(found.values()):
+            if one.records != other.records:
+                raise places[other.column].error(
+                    f"the totals of {quote(other.column)} add up to {other.records:,}, but those of"
+                    f" {quote(one.column)} to {one.records:,}; make them agree."
+                )
         _check_nested(found, places, schema)
         check_possible(tuple(found.values()), places, schema)
     return tuple(found.values())
@@ -174,15 +179,6 @@ def _read_item(
             " correct them."
         )
     return PublicTotals(name, tuple(counts[code] for code in range(len(labels))), source)
-
-
-def _check_sums(totals: Sequence[PublicTotals], places: Mapping[str, Node]) -> None:
-    for one, other in pairwise(totals):
-        if one.records != other.records:
-            raise places[other.column].error(
-                f"the totals of {quote(other.column)} add up to {other.records:,}, but those of"
-                f" {quote(one.column)} to {one.records:,}; make them agree."
-            )
 
 
 def _check_nested(
