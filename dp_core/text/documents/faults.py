@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
@@ -72,14 +72,29 @@ class Faults:
         """Raise the faults found so far, if there are any.
 
         Raises:
-            BadInput: the fault itself if there is one, otherwise one error that lists all.
+            BadInput: the fault itself if there is one, otherwise one error that lists all by line;
+                equal faults share an entry.
         """
+        if not self.found:
+            return
         if len(self.found) == 1:
             raise self.found[0]
-        if self.found:
-            source = self.source
-            found = [each.faults or (Fault(source, 0, "", each.message),) for each in self.found]
-            raise as_error(source, [fault for faults in found for fault in faults])
+        source = self.source
+        listed = [each.faults or (Fault(source, 0, "", each.message),) for each in self.found]
+        faults = sorted(
+            (fault for each in listed for fault in each),
+            key=lambda fault: (fault.file != source, fault.file, fault.line),
+        )
+        entries: dict[tuple[str, str], list[Fault]] = {}
+        for one in faults:
+            entries.setdefault((one.file, one.text), []).append(one)
+        lines = [_entry(alike, source) for alike in entries.values()]
+        if len(lines) > MOST_FAULTS:
+            lines[MOST_FAULTS:] = [f"and {len(lines) - MOST_FAULTS} more."]
+        told = "".join(f"\n- {line}" for line in lines)
+        error = BadInput(f"{source} has {len(faults)} faults:{told}")
+        error.faults = tuple(faults)
+        raise error
 
 
 def top_keys(
@@ -114,29 +129,6 @@ def top_keys(
         for key in required:
             faults.of(None, root.fields, known, required=(key,))
     return found
-
-
-def as_error(source: str, faults: Sequence[Fault]) -> BadInput:
-    """Return one error that lists faults by line; equal faults share an entry.
-
-    Args:
-        source: Name of the document.
-        faults: The faults, at least one.
-    """
-    faults = sorted(faults, key=lambda fault: (fault.file != source, fault.file, fault.line))
-    entries: dict[tuple[str, str], list[Fault]] = {}
-    for one in faults:
-        entries.setdefault((one.file, one.text), []).append(one)
-    lines = [_entry(alike, source) for alike in entries.values()]
-    if len(lines) > MOST_FAULTS:
-        lines[MOST_FAULTS:] = [f"and {len(lines) - MOST_FAULTS} more."]
-    if len(faults) == 1:
-        error = BadInput(_entry(faults, ""))
-    else:
-        listed = "".join(f"\n- {line}" for line in lines)
-        error = BadInput(f"{source} has {len(faults)} faults:{listed}")
-    error.faults = tuple(faults)
-    return error
 
 
 def fault_json(fault: Fault) -> dict[str, object]:
