@@ -35,16 +35,6 @@ MOST_CELLS = 1 << 20
 _EXAMPLE = "- {sex: {male: 1200000, female: 1300000}}"
 
 
-def check_weight(column: Column, role: Node) -> None:
-    """Refuse a column that cannot hold survey weights."""
-    if not column.type.continuous:
-        raise role.error("a survey weight is a number; write `type: number`.")
-    if column.missing_code is not None:
-        raise role.error("a survey weight cannot be missing; remove `missing: level`.")
-    if column.edges[0] < 0:
-        raise role.error("a survey weight is not negative; set `min` to 0 or more.")
-
-
 def read_margins(node: Node, schema: Schema, folder: Path | None) -> tuple[Margin, ...]:
     """Return the margins of `calibrate`.
 

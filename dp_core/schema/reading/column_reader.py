@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dp_core.schema.bin_pieces import MAX_CODES, check_missing, empty_bin, exact_text
-from dp_core.schema.column_types.column_type import ValueType
 from dp_core.schema.column_types.registry import Kind, column_type, words
 from dp_core.schema.definition import Column, DensityWord, Level, Missing, OutOfRange, Role
-from dp_core.schema.reading.calibration_reader import check_weight
 from dp_core.schema.reading.code_list_reader import levels_of_codes, read_code_list, read_grouping
 from dp_core.schema.reading.domain_reader import (
     groups_of_codes,
@@ -21,8 +19,7 @@ from dp_core.schema.reading.domain_reader import (
     with_private_bins,
     with_private_levels,
 )
-from dp_core.schema.reading.level_reader import check_levels
-from dp_core.schema.reading.survey_reader import check_design_column
+from dp_core.schema.reading.level_reader import check_levels, check_public
 from dp_core.text.documents.node import Node, one_of
 from dp_core.text.documents.typed_text import quote
 
@@ -97,19 +94,37 @@ def read_column(name: str, node: Node, policies: Policies) -> Column:
     if column.type.levels:
         column = _with_levels(column, node, keys, policies.folder)
     else:
-        column = _with_bins(column, node, keys, column.scale)
+        column = _with_bins(column, node, keys)
         if column.type.continuous:
             check_missing(column.missing_values, column.edges, keys.get("missing_values", node))
         column = replace(column, density=_density(keys.get("density"), column, policies.density))
     if "role" in keys:
         keys["role"].choice(ROLES)
         role = one_of(keys["role"], _MODELLED)
-        (check_weight if role == "weight" else check_design_column)(column, keys["role"])
+        _check_role(column, role, keys["role"])
         column = replace(column, role=role)
     if max(column.size, column.stored.size) > MAX_CODES:
         size = max(column.size, column.stored.size)
         raise node.error(f"has {size:,} codes; a column has at most {MAX_CODES:,}.")
     return column
+
+
+def _check_role(column: Column, role: Role, place: Node) -> None:
+    """Refuse a column that cannot hold weights, strata or clusters."""
+    if role != "weight":
+        if not column.levels:
+            raise place.error(
+                f"a column of {'strata' if role == 'stratum' else 'clusters'} must list its levels;"
+                " write `type: category` with `levels`. Or put the column under `ignore` and state"
+                " the numbers of strata and clusters under `survey`."
+            )
+        check_public(place, column, f"it cannot be a {role}")
+    elif not column.type.continuous:
+        raise place.error("a survey weight is a number; write `type: number`.")
+    elif column.missing_code is not None:
+        raise place.error("a survey weight cannot be missing; remove `missing: level`.")
+    elif column.edges[0] < 0:
+        raise place.error("a survey weight is not negative; set `min` to 0 or more.")
 
 
 def _allowed_keys(kind: Kind) -> tuple[str, ...]:
@@ -191,7 +206,7 @@ def _read_levels(
     return check_levels(levels, missing_values)
 
 
-def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: ValueType) -> Column:
+def _with_bins(column: Column, node: Node, keys: Mapping[str, Node]) -> Column:
     decimals = None
     if "decimals" in keys:
         decimals = keys["decimals"].integer(minimum=0, maximum=15)
@@ -201,7 +216,7 @@ def _with_bins(column: Column, node: Node, keys: Mapping[str, Node], scale: Valu
         format=_read_format(keys["format"]) if "format" in keys else "",
     )
     if "edges" not in keys and "bins" in keys and isinstance(keys["bins"].content, Mapping):
-        return with_private_bins(column, node, keys, scale)
+        return with_private_bins(column, node, keys)
     column = read_bins(column, node, keys)
     if decimals is not None and (empty := empty_bin(column.edges, decimals)):
         raise keys["decimals"].error(

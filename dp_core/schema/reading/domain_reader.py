@@ -142,21 +142,18 @@ def is_private(keys: Mapping[str, Node]) -> bool:
     return False
 
 
-def with_private_bins(
-    column: Column, node: Node, keys: Mapping[str, Node], scale: ValueType
-) -> Column:
+def with_private_bins(column: Column, node: Node, keys: Mapping[str, Node]) -> Column:
     """Return a column whose bins are chosen privately on a grid from `min` to `max`.
 
     Args:
         column: The column without edges, but with its decimals.
         node: Its definition.
         keys: The keys of its definition.
-        scale: Its type.
 
     Raises:
         BadInput: if bounds are missing, or the grid has fewer positions than bins.
     """
-    example = "{private: 12}"
+    example, scale = "{private: 12}", column.scale
     place = keys["bins"].fields(("private",), required=("private",), example=example)["private"]
     minimum, maximum = read_limits(node, keys, scale)
     number = place.integer(minimum=2, maximum=MOST_BINS)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from dp_core.schema.bin_pieces import exact_text
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin
-from dp_core.schema.reading.level_reader import check_public
 from dp_core.schema.survey.primary_units import has_hadamard, primary_units
 from dp_core.schema.survey.survey_design import NO_SURVEY, ReplicateMethod, Replicates, Survey
 from dp_core.text.documents.node import Node, one_of
@@ -26,18 +25,6 @@ _METHODS: tuple[ReplicateMethod, ...] = ("jk1", "jkn", "brr", "bootstrap")
 _KEYS = ("nested", "strata", "clusters", "replicates", "replicate_weights", "design_effect")
 _EXAMPLE = "{strata: 15, clusters: 30, design_effect: 1.8}"
 _RANGE = re.compile(r"(.*?)(\d+)\.\.(.*?)(\d+)")
-
-
-def check_design_column(column: Column, role: Node) -> None:
-    """Refuse a column that cannot hold strata or clusters."""
-    word = role.text()
-    if not column.levels:
-        raise role.error(
-            f"a column of {'strata' if word == 'stratum' else 'clusters'} must list its levels;"
-            " write `type: category` with `levels`. Or put the column under `ignore` and state the"
-            " numbers of strata and clusters under `survey`."
-        )
-    check_public(role, column, f"it cannot be a {word}")
 
 
 def check_roles(columns: Sequence[Column], definitions: Mapping[str, Node]) -> None:
