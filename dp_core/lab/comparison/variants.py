@@ -28,8 +28,7 @@ from dp_core.plan.reading.spec_file import load_spec
 from dp_core.plan.reading.wanted_reader import methods_with_workload
 from dp_core.plan.release_spec import ReleaseSpec
 from dp_core.schema.reading.schema_document import schema_hash
-from dp_core.text.documents.node import Node
-from dp_core.text.documents.strict_yaml import load
+from dp_core.text.documents.strict_yaml import load, plain
 
 Place: TypeAlias = tuple[tuple[str, ...], str]
 """Full patterns of the data files, and the hash of the schema: together they identify an input."""
@@ -97,7 +96,7 @@ def read_given(path: Path) -> Given:
             " compare the sets."
         )
     written = spec.schema.coarse or spec.schema  # a method may need it on a grid
-    return Given(path, _plain(load(path).root), dataclasses.replace(spec, schema=written))
+    return Given(path, plain(load(path).root), dataclasses.replace(spec, schema=written))
 
 
 def variants(
@@ -260,11 +259,3 @@ def _write_spec(given: Given, method: str, folder: Path, epsilon: Fraction) -> P
 
 def _full(of: Path, place: object) -> str:
     return str((of.parent / str(place)).absolute())
-
-
-def _plain(node: Node) -> Any:
-    if isinstance(node.content, tuple):
-        return [_plain(item) for item in node.content]
-    if isinstance(node.content, Mapping):
-        return {key: _plain(value) for key, value in node.content.items()}
-    return node.content

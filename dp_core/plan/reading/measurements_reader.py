@@ -24,6 +24,7 @@ from dp_core.plan.release_spec import Mode
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_document import schema_hash
 from dp_core.text.documents.node import FALSE, TRUE, Node, from_plain, in_place
+from dp_core.text.documents.strict_yaml import plain
 from dp_core.text.documents.typed_text import parse_fraction, quote
 from dp_core.text.names import check_name
 
@@ -197,7 +198,7 @@ def _check_equal(node: Node, value: Any, earlier: EarlierRelease) -> None:
                 place = Node(None, node.source, inner.line, node.key)
                 raise place.error(f"there is no key {quote(key)} here.{nearest(key, value)}")
             _check_equal(inner, value[key], earlier)
-    elif _canonical(node) != _canonical(from_plain(value, node.source)):
+    elif plain(node, _canonical) != plain(from_plain(value, node.source), _canonical):
         now = quote(node.content) if isinstance(node.content, str) else "this"
         raise node.error(
             f"{now} is not what release {earlier.release!r} was measured with ({_short(value)});"
@@ -206,13 +207,8 @@ def _check_equal(node: Node, value: Any, earlier: EarlierRelease) -> None:
 
 
 def _canonical(node: Node) -> object:
-    """Return a value by which differently typed forms of it are equal, such as 1 and 1.0."""
-    content = node.content
-    if isinstance(content, tuple):
-        return [_canonical(item) for item in content]
-    if isinstance(content, Mapping):
-        return {key: _canonical(value) for key, value in content.items()}
-    text = "none" if content is None else content.strip()
+    """Return a scalar so that differently typed forms of it are equal, such as 1 and 1.0."""
+    text = "none" if node.content is None else node.text().strip()
     if text.lower() in TRUE + FALSE:
         return text.lower() in TRUE
     try:

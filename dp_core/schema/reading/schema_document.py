@@ -19,6 +19,7 @@ from dp_core.schema.reading.stated_rules.column_rule_reader import rule_text
 from dp_core.schema.reading.survey_reader import survey_document
 from dp_core.schema.reading.totals_reader import totals_document
 from dp_core.text.documents.node import Node
+from dp_core.text.documents.strict_yaml import plain
 
 VERSION = 1
 """Format version of schema files."""
@@ -72,7 +73,7 @@ def schema_document(
         # The order of a rule's columns decides which one is set to missing.
         "impossible": [
             [
-                {name: _plain(condition)}
+                {name: plain(condition)}
                 for name, condition in rule.ordered_entries(example="- {age: 3}").items()
             ]
             for rule in impossible
@@ -81,7 +82,7 @@ def schema_document(
         **({"calibrate": margins} if margins else {}),
         **({"totals": totals_document(schema)} if schema.totals else {}),
         **({"survey": survey} if (survey := survey_document(schema.survey)) else {}),
-        **({"expectations": [_plain(one) for one in expectations]} if expectations else {}),
+        **({"expectations": [plain(one) for one in expectations]} if expectations else {}),
     }
 
 
@@ -135,11 +136,3 @@ def _column_document(column: Column, keys: Mapping[str, Node]) -> dict[str, obje
         "out_of_range": column.out_of_range,
         "description": column.description,
     }
-
-
-def _plain(node: Node) -> object:
-    if isinstance(node.content, tuple):
-        return [_plain(item) for item in node.content]
-    if isinstance(node.content, Mapping):
-        return {key: _plain(value) for key, value in node.content.items()}
-    return node.content

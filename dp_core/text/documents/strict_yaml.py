@@ -8,9 +8,11 @@ reader of each key decides its type.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -87,6 +89,20 @@ def parse(text: str, *, source: str) -> Node:
         raise yaml_error(error, text, source) from None
     except yaml.YAMLError:
         raise BadInput(f"{source}: is not valid YAML; check quotes and brackets.") from None
+
+
+def plain(node: Node, scalar: Callable[[Node], Any] = attrgetter("content")) -> Any:
+    """Return a value as lists and dictionaries.
+
+    Args:
+        node: The value.
+        scalar: Returns a scalar; by default its text, and None for no value.
+    """
+    if isinstance(node.content, tuple):
+        return [plain(item, scalar) for item in node.content]
+    if isinstance(node.content, Mapping):
+        return {key: plain(value, scalar) for key, value in node.content.items()}
+    return scalar(node)
 
 
 class _Builder:

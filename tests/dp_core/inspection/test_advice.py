@@ -17,7 +17,7 @@ from dp_core.errors import BadInput, similar
 from dp_core.inspection.advice import with_change
 from dp_core.inspection.findings import EXAMPLES
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.text.documents.strict_yaml import parse
+from dp_core.text.documents.strict_yaml import parse, plain
 from tests.checked_files import check_files, check_frame
 from tests.schema_texts import FLATS, column, read
 
@@ -109,14 +109,6 @@ def advised(sentence):
         for text, removed in found
         if "..." not in text
     ]
-
-
-def plain(node):
-    if isinstance(node.content, tuple):
-        return [plain(item) for item in node.content]
-    if isinstance(node.content, dict):
-        return {key: plain(value) for key, value in node.content.items()}
-    return node.content
 
 
 def definition_of(name, policy):

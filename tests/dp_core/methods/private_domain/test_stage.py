@@ -31,7 +31,7 @@ from dp_core.plan.chosen_domain import (
 from dp_core.plan.plan import make_plan
 from dp_core.plan.procedure import carry_out, sample
 from dp_core.schema.reading.schema_file import parse_schema
-from dp_core.text.documents.strict_yaml import parse
+from dp_core.text.documents.strict_yaml import parse, plain
 from tests.measured import curator_of, noisy_sums
 from tests.specs import SCHEMA, plan_of, write_spec
 
@@ -148,7 +148,7 @@ def test_a_method_that_chooses_privately_shares_the_currency(tmp_path):
 def test_charges_are_those_of_histograms_and_spend_the_stage_s_cost_exactly(
     kind, relation, l1, l2_squared
 ):
-    schema = parse_schema(_document())
+    schema = parse_schema(plain(parse(PRIVATE, source="schema")))
     currency = Currency(kind, Fraction(1))
     session = MemorySession(currency, relation.neighbours, max_rows=relation.max_rows)
     curator = Curator(Kernel(schema.stored.domain, MemoryCounter(data_of(schema)), session))
@@ -173,7 +173,7 @@ def test_charges_are_those_of_histograms_and_spend_the_stage_s_cost_exactly(
 
 
 def test_what_was_chosen_is_stated_and_read_back():
-    schema = parse_schema(_document())
+    schema = parse_schema(plain(parse(PRIVATE, source="schema")))
     chosen = CHOSEN
     with_choice = with_choices(schema, chosen)
     assert read_statement(statement(with_choice)) == chosen
@@ -212,11 +212,11 @@ def test_what_was_chosen_is_stated_and_read_back():
 def test_a_choice_that_cannot_have_been_made_is_refused(changed):
     chosen = CHOSEN | changed
     with pytest.raises(ValueError, match=r"columns|does not allow"):
-        with_choices(parse_schema(_document()), chosen)
+        with_choices(parse_schema(plain(parse(PRIVATE, source="schema"))), chosen)
 
 
 def test_answers_to_other_questions_choose_nothing():
-    schema = parse_schema(_document())
+    schema = parse_schema(plain(parse(PRIVATE, source="schema")))
     curator, _ = curator_of(data_of(schema), Fraction(1), "pure")
     answers = ask(curator, schema, Fraction(1))
     assert choose(schema, answers) == choose(schema, [*answers])
@@ -227,7 +227,7 @@ def test_answers_to_other_questions_choose_nothing():
 
 
 def test_equal_counts_keep_the_first_levels_of_the_schema():
-    schema = parse_schema(_document())
+    schema = parse_schema(plain(parse(PRIVATE, source="schema")))
     asked = questions(schema)
     answers = [
         noisy_sums(each.what, np.zeros(each.what.length, np.int64), noise="laplace", stage="domain")
@@ -240,7 +240,7 @@ def test_equal_counts_keep_the_first_levels_of_the_schema():
 def test_a_set_cannot_be_decoded_before_bins_and_levels_are_chosen():
     from dp_core.schema.rules.possible_codes import decode
 
-    schema = parse_schema(_document())
+    schema = parse_schema(plain(parse(PRIVATE, source="schema")))
     data = Dataset(schema.domain, np.zeros((4, 3), np.uint16))
     with pytest.raises(ValueError, match="not chosen yet"):
         decode(schema, data, rng=np.random.default_rng(1))
@@ -282,7 +282,10 @@ def test_bins_hold_their_part_as_exactly_as_the_plan_says(tmp_path):
 
 
 def test_a_plan_whose_sensitivity_doubles_promises_less():
-    schema, currency = parse_schema(_document()), Currency("pure", Fraction(1))
+    schema, currency = (
+        parse_schema(plain(parse(PRIVATE, source="schema"))),
+        Currency("pure", Fraction(1)),
+    )
     one, two = (
         planned_choices(schema, currency, Fraction(1, 10), l1=each, l2_squared=each)
         for each in (1, 2)
@@ -340,15 +343,3 @@ def test_a_resolved_plan_costs_what_was_planned(tmp_path):
     plan = private_plan(tmp_path)
     assert resolved_plan(plan, CHOSEN).hash == plan.hash
     assert make_plan(plan.spec).hash == plan.hash
-
-
-def _document():
-    return _plain(parse(PRIVATE, source="schema"))
-
-
-def _plain(node):
-    if isinstance(node.content, tuple):
-        return [_plain(each) for each in node.content]
-    if hasattr(node.content, "items"):
-        return {key: _plain(each) for key, each in node.content.items()}
-    return node.content
