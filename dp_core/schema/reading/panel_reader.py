@@ -24,6 +24,7 @@ from dp_core.schema.panel.panel_waves import (
 )
 from dp_core.text.documents.faults import Faults
 from dp_core.text.documents.node import TRUE, Node, one_of
+from dp_core.text.documents.strict_yaml import texts_in
 from dp_core.text.documents.typed_text import quote
 
 EXAMPLE = "{person: person_id, wave: year, waves: [2023, 2024, 2025]}"
@@ -200,7 +201,7 @@ class _Records:
             word
             for node in self._definitions.values()
             if node.has("levels")
-            for word in _words(node.entries()["levels"])
+            for word in texts_in(node.entries()["levels"])
         }
 
     def make(self, root: Node) -> StatedPanel:
@@ -381,7 +382,8 @@ class _Records:
     def _in_waves(self, item: Node, panel: Panel) -> tuple[Node, ...]:
         """Return a rule in every wave if it names columns of the file that vary between waves."""
         levels = self._levels
-        names = {name for name in panel.columns if _names(item, name, levels)}
+        renamed = {name: _with_names(item, {name: f"{name}_"}, levels) for name in panel.columns}
+        names = [name for name, other in renamed.items() if other != item]
         if not names:
             return (item,)
         waves = [w for w in panel.waves if all(w in panel.columns[name] for name in names)]
@@ -414,15 +416,6 @@ def _is_constant(node: Node) -> bool:
     return node.has("constant") and str(node.entries()["constant"].content).lower() in TRUE
 
 
-def _words(levels: Node) -> tuple[str, ...]:
-    """Return the texts and labels of listed levels."""
-    if isinstance(levels.content, Mapping):
-        return tuple(w for key, one in levels.content.items() for w in (key, *_words(one)))
-    if isinstance(levels.content, tuple):
-        return tuple(word for one in levels.content for word in _words(one))
-    return () if levels.content is None else (levels.content,)
-
-
 def _is_listed_category(keys: Mapping[str, Node]) -> bool:
     """Return whether a column is a category with levels to which one more can be added."""
     kind = keys.get("type")
@@ -447,15 +440,6 @@ def _with_absent(levels: Node) -> Node:
         return replace(levels, content=(*levels.content, one))
     assert isinstance(levels.content, Mapping)
     return replace(levels, content={**levels.content, ABSENT: one})
-
-
-def _names(item: Node, name: str, levels: Collection[str]) -> bool:
-    """Return whether a rule names a column."""
-    if isinstance(item.content, Mapping):
-        return item.has(name)
-    if isinstance(item.content, tuple):
-        return any(one.has(name) for one in item.content)
-    return _with_names(item, {name: name + "_"}, levels).content != item.content
 
 
 def _with_names(item: Node, names: Mapping[str, str], levels: Collection[str]) -> Node:

@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 
 from dp_core.errors import BadInput, Fault, similar
 from dp_core.text.documents.node import Node
+from dp_core.text.documents.strict_yaml import texts_in
 
 MOST_FAULTS = 20
 """Most faults that a message lists."""
@@ -173,11 +174,4 @@ def _names_any(node: Node, names: Collection[str]) -> bool:
         words = re.findall(r"\w+", text)
         return bool(pattern.search(text)) or any(similar(word, names) for word in words)
 
-    def names_file(one: Node) -> bool:
-        if isinstance(one.content, Mapping):
-            return any(in_text(key) or names_file(each) for key, each in one.content.items())
-        if isinstance(one.content, tuple):
-            return any(map(names_file, one.content))
-        return one.content is not None and in_text(one.content)
-
-    return names_file(node)
+    return any(map(in_text, texts_in(node)))

@@ -105,6 +105,17 @@ def plain(node: Node, scalar: Callable[[Node], Any] = attrgetter("content")) -> 
     return scalar(node)
 
 
+def texts_in(node: Node) -> Iterator[str]:
+    """Yield all keys and texts of a value."""
+    if isinstance(node.content, Mapping):
+        for key, value in node.content.items():
+            yield from (key, *texts_in(value))
+    elif isinstance(node.content, tuple):
+        yield from (text for item in node.content for text in texts_in(item))
+    elif node.content is not None:
+        yield node.content
+
+
 class _Builder:
     """Nodes from parser events."""
 
