@@ -81,14 +81,8 @@ def blocks_of(schema: Schema) -> tuple[Block, ...]:
     equalities = [each for rule in schema.rules for each in rule.equalities]
     made = []
     for own, names in found:
-        about = {
-            name
-            for clause in own
-            for condition in clause
-            if not isinstance(condition, AtMost)
-            for name in condition.columns
-        }
-        ordered = [name for name in schema.domain.columns if name in names | about]
+        about = {name for clause in own for each in clause for name in each.columns}
+        ordered = [name for name in schema.domain.columns if name in about]
         made.append(
             Block(
                 tuple(dict.fromkeys(own)),
@@ -350,18 +344,15 @@ def _narrow(low: Ints, high: Ints, inequalities: Sequence[_Inequality]) -> None:
             for place, factor in one.terms:
                 least += factor * (own_low[place] if factor > 0 else own_high[place])
             for place, factor in one.terms:
-                end = own_low[place] if factor > 0 else own_high[place]
-                room = one.bound - least + factor * end
-                if factor > 0:
-                    new = np.minimum(own_high[place], room // factor)
-                    new = np.where(applies, new, own_high[place])
-                    changed |= new != own_high[place]
-                    own_high[place] = new
-                else:
-                    new = np.maximum(own_low[place], -(room // -factor))
-                    new = np.where(applies, new, own_low[place])
-                    changed |= new != own_low[place]
-                    own_low[place] = new
+                end, bound = own_low, own_high
+                nearer: np.ufunc = np.minimum
+                if factor < 0:
+                    end, bound, nearer = own_high, own_low, np.maximum
+                room = one.bound - least + factor * end[place]
+                limit = room // factor if factor > 0 else -(room // -factor)
+                new = np.where(applies, nearer(bound[place], limit), bound[place])
+                changed |= new != bound[place]
+                bound[place] = new
         low[:, rows], high[:, rows] = own_low, own_high
         # Empty bounds would move on and on.
         rows = rows[changed & (own_low <= own_high).all(axis=0)]
