@@ -5,7 +5,7 @@ The bundle contains the document, and the plan its hash; read again, it gives th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 
 from dp_core.kernel.canonical import digest
@@ -26,13 +26,7 @@ VERSION = 1
 
 
 def schema_document(
-    schema: Schema,
-    policies: Policies,
-    *,
-    columns: Mapping[str, Node],
-    impossible: Sequence[Node] = (),
-    rules: Sequence[Node] = (),
-    expectations: Sequence[Node] = (),
+    schema: Schema, policies: Policies, columns: Mapping[str, Node], keys: Mapping[str, Node]
 ) -> dict[str, object]:
     """Return `Schema.document` of a schema that is otherwise complete.
 
@@ -40,10 +34,11 @@ def schema_document(
         schema: The schema, with its rules and calibration.
         policies: What holds for columns that do not state it.
         columns: Definition of each column, by name.
-        impossible: Rules under `impossible`; none by default.
-        rules: Rules between columns, under `rules`; none by default.
-        expectations: The team's own expectations; none by default.
+        keys: The keys of the file.
     """
+    impossible, rules, expectations = (
+        keys[key].items() if key in keys else () for key in ("impossible", "rules", "expectations")
+    )
     unit, published = schema.unit, schema.publication.document()
     margins = margins_document(schema.calibration, schema)
     following = {

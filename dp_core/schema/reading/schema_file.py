@@ -78,7 +78,6 @@ _KEYS = (
 )
 _Item = TypeVar("_Item")
 _Other = TypeVar("_Other")
-_LISTS = ("impossible", "rules", "expectations")
 _SPEC_KEYS = {"release", "privacy", "account", "schema", "method"}
 
 
@@ -244,15 +243,7 @@ def _read_flat(
         survey=survey,
         ignore=(*ignore, *survey.replicate_weights),
     )
-    return replace(
-        schema,
-        document=schema_document(
-            schema,
-            policies,
-            columns=definitions,
-            **{key: keys[key].items() for key in _LISTS if key in keys},
-        ),
-    )
+    return replace(schema, document=schema_document(schema, policies, definitions, keys))
 
 
 def _top_keys(root: Node, faults: Faults) -> Mapping[str, Node]:
