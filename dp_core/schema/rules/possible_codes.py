@@ -78,16 +78,13 @@ def with_possible_values(schema: Schema, data: Dataset, *, rng: np.random.Genera
         record = possible_record(schema, rng=rng)
         mended.codes[:, np.flatnonzero(left)] = record[:, None]
         return mended
-    for bins in blocks:
+    for names in (*(bins.block.columns for bins in blocks), data.domain.columns):
         rows = np.flatnonzero(left)
         if not rows.size:
-            return mended
-        chosen, axes = rng.choice(donors, size=rows.size), data.domain.axes(bins.block.columns)
-        for axis in axes:
-            mended.codes[axis, rows] = mended.codes[axis, chosen]
+            break
+        axes, chosen = [*data.domain.axes(names)], rng.choice(donors, size=rows.size)
+        mended.codes[np.ix_(axes, rows)] = mended.codes[np.ix_(axes, chosen)]
         left = _impossible(schema, blocks, mended)
-    rows = np.flatnonzero(left)
-    mended.codes[:, rows] = mended.codes[:, rng.choice(donors, size=rows.size)]
     return mended
 
 
