@@ -74,7 +74,8 @@ def check_table(
             for part, header in zip(parts, headers, strict=True):
                 mine = {name: header.names[name] for name in common}
                 batches = part.source(list(mine.values())).batches()
-                check.add((_under_schema_names(batch.records, mine) for batch in batches), mine)
+                records = (batch.records.select(list(mine.values())) for batch in batches)
+                check.add((each.rename_columns(list(mine)) for each in records), mine)
             break
         except _RefusedColumn as refused:
             found.append(refused.finding)
@@ -238,9 +239,3 @@ class _Absence:
         bad = np.zeros(len(values), np.bool_) if encoded.bad is None else encoded.bad.copy()
         bad[here.to_numpy(zero_copy_only=False)] = counted.bad
         return replace(encoded, bad=bad)
-
-
-def _under_schema_names(records: pa.RecordBatch, names: Mapping[str, str]) -> pa.RecordBatch:
-    """Return the columns of a batch, by their names in the file, under those of the schema."""
-    columns = [records.column(own) for own in names.values()]
-    return pa.RecordBatch.from_arrays(columns, names=list(names))

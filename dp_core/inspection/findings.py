@@ -26,11 +26,6 @@ PUBLIC_KNOWLEDGE = (
     " Take levels and bounds from the questionnaire, or set `out_of_range`."
 )
 _LABELS: Mapping[Severity, str] = {"refusal": "Refused", "settled": "Settled", "hint": "Hint"}
-_SAID: tuple[tuple[Severity, str, str], ...] = (
-    ("refusal", "refused", "refused"),
-    ("settled", "settled", "settled"),
-    ("hint", "hint", "hints"),
-)
 _OF_BOUNDS = frozenset(("levels", "out-of-range", "missing-codes"))
 """Kinds of findings that a level or bound taken from the file would seem to fix."""
 
@@ -160,9 +155,9 @@ class FileCheck(Answer):
         elif self.persons is not None and self.rows is not None:
             size = f" ({plural(self.rows, 'row')} of {plural(self.persons, 'person')})"
         counts = [
-            f"{len(found)} {one if len(found) == 1 else many}"
-            for severity, one, many in _SAID
-            if (found := self.of(severity))
+            f"{number} {label.lower()}{'s' * (severity == 'hint' and number > 1)}"
+            for severity, label in _LABELS.items()
+            if (number := len(self.of(severity)))
         ]
         told = f": {', '.join(counts)}" if counts else ""
         verdict = "fits" if self.fits else "does not fit"
