@@ -65,7 +65,7 @@ def check_table(
     names = tuple(part.name for part in parts if part.name)
     # A column is checked if every part has it.
     common = [name for name in schema.reads if all(name in header.names for header in headers)]
-    if not all(header.readable for header in headers) or not common:
+    if not common:
         return result(schema, names, found)
     columns = len(common)
     while True:

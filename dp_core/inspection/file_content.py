@@ -106,10 +106,10 @@ def start_of(path: Path, kind: Kind, names: Collection[str]) -> Finding | str:
     for place, begin, what, fix in () if named else _KINDS:
         if start.startswith(begin, place) or folded.startswith(begin, place):
             packed = ", compressed with gzip" if layers else ""
-            return _finding(f"The file is {what}{packed}, despite its name.", fix)
+            return header_finding(f"The file is {what}{packed}, despite its name.", fix)
     if kind == "parquet":
         message = "The file is not a Parquet file despite its name."
-        return _finding(message, "Write it again, or rename it.")
+        return header_finding(message, "Write it again, or rename it.")
     wide = start.startswith(tuple(mark for mark, _ in _MARKS)) or b"\x00" in first
     if encoding := wrong_encoding(start if wide else first):
         return encoding_finding(encoding)
@@ -121,9 +121,9 @@ def start_of(path: Path, kind: Kind, names: Collection[str]) -> Finding | str:
     if layers > wanted:
         fix = "Unpack it once." if wanted else "Rename it, so that its name ends in .csv.gz."
         more = " more than once" if layers > 1 else ""
-        return _finding(f"The file is compressed with gzip{more}, despite its name.", fix)
+        return header_finding(f"The file is compressed with gzip{more}, despite its name.", fix)
     if layers < wanted:
-        return _finding("The file is not compressed, despite its name.", "Rename it to .csv.")
+        return header_finding("The file is not compressed, despite its name.", "Rename it to .csv.")
     return text
 
 
@@ -224,7 +224,7 @@ def header_elsewhere(text: str, names: Collection[str]) -> Finding | None:
     words = _SEPARATORS[mark]
     above = f"The column names are on line {number}, not on the first."
     if mark == ",":
-        return _finding(above, "Remove the lines above them.") if number > 1 else None
+        return header_finding(above, "Remove the lines above them.") if number > 1 else None
     message, fix = f"The columns are separated by {words}, not by commas.", "Save the file with"
     fix += " commas, and numbers with decimal points."
     if number > 1:
@@ -241,5 +241,6 @@ def _cells(line: str, names: Collection[str], mark: str = ",") -> set[str]:
     return {cell.strip() for cell in cells} & {*names} if mark == "," or len(cells) > 1 else set()
 
 
-def _finding(message: str, fix: str) -> Finding:
-    return Finding("refusal", "header", "", message, fix)
+def header_finding(message: str, fix: str, *examples: Example) -> Finding:
+    """Return the finding that a file has no header by which its columns can be read."""
+    return Finding("refusal", "header", "", message, fix, None, examples)

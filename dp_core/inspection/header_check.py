@@ -19,7 +19,7 @@ from dp_core.confidential.source_files import damaged
 from dp_core.confidential.sources.common_types import is_readable, stored_type, type_words
 from dp_core.errors import BadInput, SchemaViolation, appearance, looks_alike, similar
 from dp_core.inspection.advice import how_to_encode
-from dp_core.inspection.file_content import header_elsewhere, start_of
+from dp_core.inspection.file_content import header_elsewhere, header_finding, start_of
 from dp_core.inspection.findings import EXAMPLES, Example, Finding, joined_findings, some_rows
 from dp_core.schema.definition import Schema
 from dp_core.text.documents.typed_text import quote
@@ -31,14 +31,13 @@ class Header:
     """What the header of a file has.
 
     Attributes:
-        names: Name in the file of each column of the schema that the file has.
+        names: Name in the file of each column of the schema that the file has; no row can be read
+            if there is none.
         findings: What is wrong with the header.
-        readable: Whether rows can be read under this header.
     """
 
     names: Mapping[str, str]
     findings: tuple[Finding, ...]
-    readable: bool = True
 
 
 def check_header(path: Path, kind: Kind, schema: Schema) -> Header:
@@ -59,21 +58,17 @@ def check_header(path: Path, kind: Kind, schema: Schema) -> Header:
         except (pa.ArrowException, OSError) as error:
             damaged(path, error)
     if isinstance(text, Finding):
-        return Header({}, (text,), readable=False)
+        return Header({}, (text,))
     if (elsewhere := header_elsewhere(text, schema.reads)) is not None:
-        return Header({}, (elsewhere,), readable=False)
+        return Header({}, (elsewhere,))
     try:
         header = next(csv.reader(text.splitlines(keepends=True), strict=True), [])
     except csv.Error:
-        return _unreadable(
-            "header",
-            "The first line is not a CSV header: a quotation mark is not closed.",
-            "Put the column names there.",
-        )
+        message = "The first line is not a CSV header: a quotation mark is not closed."
+        return Header({}, (header_finding(message, "Put the column names there."),))
     if not any(name.strip() for name in header):
-        return _unreadable(
-            "header", "The first line is blank.", "Put a header line with the column names first."
-        )
+        fix = "Put a header line with the column names first."
+        return Header({}, (header_finding("The first line is blank.", fix),))
     return compare_names(header, schema)
 
 
@@ -88,12 +83,10 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
     if not any(_folded_name(name) in folded_known for name in header) and (
         len(header) != 1 or not similar(header[0], known)
     ):
-        return _unreadable(
-            "header",
-            "The header names none of the schema's columns.",
-            "Put a header line with the column names first, or name the schema of this file.",
-            tuple(Example(quote(name)) for name in header[:EXAMPLES]),
-        )
+        message = "The header names none of the schema's columns."
+        fix = "Put a header line with the column names first, or name the schema of this file."
+        examples = (Example(quote(name)) for name in header[:EXAMPLES])
+        return Header({}, (header_finding(message, fix, *examples),))
     findings: list[Finding] = []
 
     def refuse(kind: str, column: str, message: str, fix: str, *examples: Example) -> None:
@@ -142,7 +135,7 @@ def compare_names(header: Sequence[str], schema: Schema) -> Header:
             *(Example(quote(name)) for name in extra if many),
         )
     ordered = {name: names[name] for name in reads if name in names}
-    return Header(ordered, joined_findings(findings), readable=bool(ordered))
+    return Header(ordered, joined_findings(findings))
 
 
 def ragged_finding(path: Path) -> Finding | None:
@@ -185,11 +178,6 @@ def ragged_finding(path: Path) -> Finding | None:
     return Finding("refusal", "damaged", "", message, fix, number, tuple(examples))
 
 
-def _unreadable(kind: str, message: str, fix: str, examples: tuple[Example, ...] = ()) -> Header:
-    finding = Finding("refusal", kind, "", message, fix, examples=examples)
-    return Header({}, (finding,), readable=False)
-
-
 def typed_header(stored: pa.Schema, schema: Schema) -> Header:
     """Return what an Arrow schema has, compared with the schema of the file."""
     header = compare_names(stored.names, schema)
@@ -203,7 +191,7 @@ def typed_header(stored: pa.Schema, schema: Schema) -> Header:
                 "Store it as text, whole number, decimal, float of 32 or 64 bits, boolean or date."
             )
             findings.append(Finding("refusal", "stored-type", name, message, fix))
-    return Header(names, tuple(findings), readable=bool(names))
+    return Header(names, tuple(findings))
 
 
 def _folded_name(name: str) -> str:
