@@ -46,7 +46,7 @@ def public_codebook(source: Source, name: str) -> Codebook:
     for batch in source.batches():
         _add(columns, batch.records)
     drafted = tuple(_variable(column, seen) for column, seen in columns.items())
-    return Codebook(name=name, form="public data", variables=drafted, public_data=True)
+    return Codebook(name=name, form="", variables=drafted)
 
 
 @dataclass(slots=True)
@@ -57,7 +57,6 @@ class _Seen:
     rows: int = 0
     nulls: int = 0
     kind: Kind | None = None
-    many: bool = False
     low: Any = None
     high: Any = None
     decimals: int = 0

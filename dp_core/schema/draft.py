@@ -97,7 +97,7 @@ def draft_linked(households: Path, persons: Path) -> str:
     )
     text = "tables:\n"
     for name, keyed, book in zip(names, keys, books, strict=True):
-        drafted = indent(drafted_columns(book).text(), "    ")
+        drafted = indent(drafted_columns(book)[0], "    ")
         text += f"  {name}:\n{keyed}    columns:\n{drafted}"
     if both:
         listed = ", ".join(map(scalar, both))
@@ -169,7 +169,7 @@ def _text(name: str, columns: tuple[Variable, ...]) -> str:
     if not columns:
         raise BadInput(f"{name}: has no columns; name a file or a table that has some.")
     book = Codebook(name=name, form="", variables=columns)
-    drafted = drafted_columns(book).text()
+    drafted, _ = drafted_columns(book)
     head = _head(printable(name), columns)
     return f"{head}{head_lines(book)}columns:\n{drafted}{RULE_LINES}"
 

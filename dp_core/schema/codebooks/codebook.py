@@ -66,13 +66,12 @@ class Codebook:
 
     Attributes:
         name: Name of its file.
-        form: Its form, such as `Frictionless Table Schema`.
+        form: Its form, such as `Frictionless Table Schema`; empty if it was made from data.
         variables: The columns, in its order.
         title: Title of the data file.
         description: What the data file is about.
         missing_values: Texts that mean missing in every column; None if it does not say.
         unread: Headings or keys of its columns that are not read.
-        public_data: Whether it was made from public data instead of a document.
     """
 
     name: str
@@ -82,7 +81,6 @@ class Codebook:
     description: str = ""
     missing_values: tuple[str, ...] | None = None
     unread: tuple[str, ...] = ()
-    public_data: bool = False
 
 
 def numbers_of(*texts: str | None) -> bool:

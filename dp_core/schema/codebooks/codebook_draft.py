@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from textwrap import fill
 
@@ -61,39 +60,20 @@ def draft_from_codebook(
     age: {type: integer, min: 0, max: 99}
     """
     names = tuple(by_name(codebook.variables)) if columns is None else tuple(columns)
-    drafted = drafted_columns(codebook, names)
+    drafted, left_open = drafted_columns(codebook, names)
     used = {name.strip().casefold() for name in names}
     absent = [name for name in by_name(codebook.variables) if name.strip().casefold() not in used]
-    about = _about(codebook, names, drafted.left_open, absent, file)
-    return f"{''.join(about)}{head_lines(codebook)}columns:\n{drafted.text()}{RULE_LINES}"
+    about = _about(codebook, names, left_open, absent, file)
+    return f"{''.join(about)}{head_lines(codebook)}columns:\n{drafted}{RULE_LINES}"
 
 
-@dataclass(frozen=True, slots=True)
-class DraftedColumns:
-    """The columns of a draft.
+def drafted_columns(codebook: Codebook, names: Sequence[str] = ()) -> tuple[str, list[str]]:
+    """Return the lines of some columns and of `ignore`, and the columns that are left open.
 
-    Attributes:
-        columns: The lines of each column that may be released.
-        ignored: Names of the columns that are not, each with the reason.
-        left_open: Names of the columns of which something is to be stated.
+    Args:
+        codebook: What is known of the columns.
+        names: Names of the columns, in their order; by default all of the codebook.
     """
-
-    columns: tuple[str, ...]
-    ignored: tuple[tuple[str, str], ...]
-    left_open: tuple[str, ...]
-
-    def text(self) -> str:
-        """Return the lines of the columns and of `ignore`."""
-        if not self.ignored:
-            ignore = "ignore: []               # columns of the file that are not released\n"
-        else:
-            ignore = "ignore:                  # columns of the file that are not released\n"
-        listed = (f"  - {scalar(name)}   # {why}\n" for name, why in self.ignored)
-        return "".join((*self.columns, ignore, *listed))
-
-
-def drafted_columns(codebook: Codebook, names: Sequence[str] = ()) -> DraftedColumns:
-    """Return the draft of some columns, in this order; by default of all of a codebook."""
     known = by_name(codebook.variables)
     folded = {name.strip().casefold(): name for name in reversed(list(known))}
     drafted: list[str] = []
@@ -115,7 +95,10 @@ def drafted_columns(codebook: Codebook, names: Sequence[str] = ()) -> DraftedCol
             drafted.append(text)
             if not complete:
                 left_open.append(name)
-    return DraftedColumns(tuple(drafted), tuple(ignored), tuple(left_open))
+    listed = "ignore:   " if ignored else "ignore: []"
+    drafted.append(f"{listed}               # columns of the file that are not released\n")
+    drafted += (f"  - {scalar(name)}   # {why}\n" for name, why in ignored)
+    return "".join(drafted), left_open
 
 
 def _about(
@@ -126,7 +109,7 @@ def _about(
     file: str,
 ) -> Iterator[str]:
     of = f" for {printable(file)}" if file else ""
-    if codebook.public_data:
+    if not codebook.form:
         yield f"# Draft of a schema{of}. Levels, bounds, decimals and texts for missing were read\n"
         yield f"# from {printable(codebook.name)}, as public data; numbers are rounded.\n"
     else:
@@ -237,9 +220,7 @@ def _parts(
         else:
             todo.append(("levels", "[the file's texts], or {text: label}, in order for an ordinal"))
     elif found.scale is not None:
-        _add_range(
-            found, found.scale, parts, todo, "the file" if codebook.public_data else "the codebook"
-        )
+        _add_range(found, found.scale, parts, todo, "the codebook" if codebook.form else "the file")
     own = found.missing_values
     if own is not None and own != codebook.missing_values:
         parts.append(
