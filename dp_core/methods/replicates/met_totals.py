@@ -20,7 +20,7 @@ from dp_core.kernel.codes import Codes
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.possible_members import households_with
-from dp_core.schema.rules.feasible_values import Bins, blocks_of
+from dp_core.schema.rules.feasible_values import Block, blocks_of
 from dp_core.schema.rules.possible_codes import possible
 from dp_core.schema.structure.public_totals import decisive
 from dp_core.tables.household_rows import HouseholdRows, to_pair_rows
@@ -88,7 +88,7 @@ class _Records:
     codes: Codes
     homes: HouseholdRows | None
     source: Rows
-    blocks: list[Bins]
+    blocks: Sequence[Block]
 
     @classmethod
     def of(cls, schema: Schema, data: Dataset) -> _Records:
@@ -97,7 +97,7 @@ class _Records:
         if linked is not None:
             homes, own = from_pair_rows(linked, data), schema.household_schema
             names, codes = linked.household_columns, homes.households.copy()
-        blocks = [Bins(own, block) for block in blocks_of(own)] if own.rules else []
+        blocks = blocks_of(own)
         return cls(schema, data, names, codes, homes, np.arange(codes.shape[1]), blocks)
 
     def level(self, name: str) -> Codes:
@@ -190,8 +190,8 @@ class _Records:
             pairs = self._pair_rows(rows, codes)
             sizes = self.members()[rows]
             kept = ~households_with(self.schema.zeros.violations(pairs), sizes)
-        for bins in self.blocks:
-            kept &= possible(bins, own)
+        for block in self.blocks:
+            kept &= possible(block, own)
         return kept
 
     def _pair_rows(self, rows: Rows, codes: Codes) -> Dataset:

@@ -11,22 +11,14 @@ tries: random ones, or a fixed sequence, whose result depends on the row's codes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.schema.definition import Schema
-from dp_core.schema.rules.column_rules import (
-    Array,
-    AtMost,
-    Clause,
-    Equality,
-    RuleRows,
-    Units,
-    any_holds,
-)
+from dp_core.schema.rules.column_rules import Array, AtMost, Clause, RuleRows, any_holds
 from dp_core.schema.rules.unit_bounds import UnitBounds, unit_bounds, units_by_column
 
 _PASSES = 64
@@ -36,67 +28,6 @@ FIXED_TRIES = 48
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Clauses that are connected by the values that they compare.
-
-    Levels and missing values connect nothing, because the codes of a row fix them.
-
-    Attributes:
-        clauses: The clauses.
-        equalities: The equalities that they state.
-        columns: Columns of the domain that they are about, in the schema's order.
-        units: Units of the columns that they compare, in the schema's order: the variables.
-    """
-
-    clauses: tuple[Clause, ...]
-    equalities: tuple[Equality, ...]
-    columns: tuple[str, ...]
-    units: tuple[Units, ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the variables."""
-        return tuple(each.column for each in self.units)
-
-
-def blocks_of(schema: Schema) -> tuple[Block, ...]:
-    """Return the clauses of a schema's rules that compare values, in blocks.
-
-    No two blocks compare the same column. Structural zeros express the other clauses exactly.
-    """
-    clauses = [
-        clause for rule in schema.rules for clause in rule.clauses if _compared_columns(clause)
-    ]
-    found: list[tuple[list[Clause], set[str]]] = []
-    for clause in clauses:
-        names = _compared_columns(clause)
-        touching = [block for block in found if not block[1].isdisjoint(names)]
-        joined = [*(one for block in touching for one in block[0]), clause]
-        names = names.union(*(block[1] for block in touching))
-        found = [block for block in found if block not in touching] + [(joined, names)]
-    units = units_by_column(each for rule in schema.rules for each in rule.units)
-    equalities = [each for rule in schema.rules for each in rule.equalities]
-    made = []
-    for own, names in found:
-        about = {name for clause in own for each in clause for name in each.columns}
-        ordered = [name for name in schema.domain.columns if name in about]
-        made.append(
-            Block(
-                tuple(dict.fromkeys(own)),
-                tuple(each for each in equalities if each.terms[0][0] in names),
-                tuple(ordered),
-                tuple(units[name] for name in ordered if name in names),
-            )
-        )
-    return tuple(made)
-
-
-def _compared_columns(clause: Clause) -> set[str]:
-    """Return the columns whose values a clause compares."""
-    return {name for each in clause if isinstance(each, AtMost) for name in each.columns}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,36 +51,50 @@ class Range:
         return np.asarray(((units >= self.low) & (units <= self.high)).all(axis=0))
 
 
-class Bins:
-    """The units of each code of the columns of a block.
+class Block:
+    """Clauses that are connected by the values that they compare, and the units of their codes.
+
+    Levels and missing values connect nothing, because the codes of a row fix them.
 
     Attributes:
-        block: The block.
+        clauses: The clauses.
+        equalities: The equalities that they state.
+        columns: Columns of the domain that they are about, in the schema's order.
+        names: Columns that they compare, in the schema's order: the variables.
+        units: Units of the variables.
         bounds: Units of each code of a variable.
         sizes: Number of codes of each column without the one for missing.
         missing_codes: Code of missing, for each column that has one.
 
     Args:
         schema: The schema; its numbers may be on a grid.
-        block: One of its blocks.
+        clauses: The clauses, of its rules.
     """
 
-    def __init__(self, schema: Schema, block: Block) -> None:
-        self.block = block
+    def __init__(self, schema: Schema, clauses: Iterable[Clause]) -> None:
+        self.clauses = tuple(dict.fromkeys(clauses))
+        about = {name for clause in self.clauses for each in clause for name in each.columns}
+        compared = set[str]().union(*map(_compared_columns, self.clauses))
+        stated = [each for rule in schema.rules for each in rule.equalities]
+        self.equalities = tuple(each for each in stated if each.terms[0][0] in compared)
+        self.columns = tuple(name for name in schema.domain.columns if name in about)
+        self.names = tuple(name for name in self.columns if name in compared)
+        units = units_by_column(each for rule in schema.rules for each in rule.units)
+        self.units = tuple(units[name] for name in self.names)
         self.bounds: Mapping[str, UnitBounds] = {
-            each.column: unit_bounds(schema.column(each.column), each) for each in block.units
+            each.column: unit_bounds(schema.column(each.column), each) for each in self.units
         }
-        self.sizes = {name: schema.column(name).bins for name in block.columns}
+        self.sizes = {name: schema.column(name).bins for name in self.columns}
         self.missing_codes = {
             name: code
-            for name in block.columns
+            for name in self.columns
             if (code := schema.column(name).missing_code) is not None
         }
 
     def range_of(self, codes: Mapping[str, Array]) -> Range:
         """Return the bounds of the variables in rows with some codes."""
-        low = [self.bounds[name].low[codes[name]] for name in self.block.names]
-        high = [self.bounds[name].high[codes[name]] for name in self.block.names]
+        low = [self.bounds[name].low[codes[name]] for name in self.names]
+        high = [self.bounds[name].high[codes[name]] for name in self.names]
         rows = next(iter(codes.values())).size
         empty = np.zeros((0, rows), np.int64)
         return Range(np.stack(low), np.stack(high)) if low else Range(empty, empty)
@@ -163,12 +108,32 @@ class Bins:
         """
         missing = {name: codes[name] == code for name, code in self.missing_codes.items()}
         rows = next(iter(codes.values())).size
-        values = {} if units is None else dict(zip(self.block.names, units, strict=True))
+        values = {} if units is None else dict(zip(self.names, units, strict=True))
         return RuleRows(codes, missing, values, rows)
 
 
+def blocks_of(schema: Schema) -> tuple[Block, ...]:
+    """Return the clauses of a schema's rules that compare values, in blocks.
+
+    No two blocks compare the same column. Structural zeros express the other clauses exactly.
+    """
+    found: list[tuple[list[Clause], set[str]]] = []
+    for clause in (clause for rule in schema.rules for clause in rule.clauses):
+        if names := _compared_columns(clause):
+            touching = [block for block in found if not block[1].isdisjoint(names)]
+            joined = [*(one for block in touching for one in block[0]), clause]
+            names = names.union(*(block[1] for block in touching))
+            found = [block for block in found if block not in touching] + [(joined, names)]
+    return tuple(Block(schema, own) for own, _ in found)
+
+
+def _compared_columns(clause: Clause) -> set[str]:
+    """Return the columns whose values a clause compares."""
+    return {name for each in clause if isinstance(each, AtMost) for name in each.columns}
+
+
 def obedient_values(
-    bins: Bins,
+    block: Block,
     codes: Mapping[str, Array],
     within: Range,
     *,
@@ -178,7 +143,7 @@ def obedient_values(
     """Return values between bounds that obey all rules, for as many rows as possible.
 
     Args:
-        bins: Units of the codes.
+        block: The clauses, and the units of the codes.
         codes: Codes of the columns of the block, each of shape (rows,). Only levels and missing
             values matter.
         within: Bounds of the variables.
@@ -190,7 +155,7 @@ def obedient_values(
     Returns:
         Which rows have values, shape (rows,), and the values in units, shape (variables, rows).
     """
-    rows, variables = within.low.shape[1], len(bins.block.units)
+    rows, variables = within.low.shape[1], len(block.units)
     found, values = np.zeros(rows, dtype=bool), np.zeros((variables, rows), np.int64)
     left = np.arange(rows)
     for attempt in range(tries):
@@ -202,8 +167,8 @@ def obedient_values(
         else:
             fractions = draw.random((variables, 1 if rng is None else left.size))
         own, between = rows_of(codes, left), within.rows(left)
-        drawn, hopeless = _one_try(bins, own, between, fractions, draw, each=rng is not None)
-        broken = any_holds(bins.block.clauses, bins.rule_rows(own, drawn))
+        drawn, hopeless = _one_try(block, own, between, fractions, draw, each=rng is not None)
+        broken = any_holds(block.clauses, block.rule_rows(own, drawn))
         fits = between.contains(drawn) & ~broken
         found[left[fits]] = True
         values[:, left[fits]] = drawn[:, fits]
@@ -226,7 +191,7 @@ class _Inequality:
 
 
 def _one_try(
-    bins: Bins,
+    block: Block,
     codes: Mapping[str, Array],
     within: Range,
     fractions: NDArray[np.float64],
@@ -237,7 +202,7 @@ def _one_try(
     """Return values of one try, and the rows that no values can obey.
 
     Args:
-        bins: Units of the codes.
+        block: The clauses, and the units of the codes.
         codes: Codes of the columns of the block.
         within: Bounds of the variables.
         fractions: Place of each draw between its bounds, from 0 to below 1.
@@ -245,7 +210,7 @@ def _one_try(
         each: Whether each row has its own choice of comparisons.
     """
     low, high = within.low.copy(), within.high.copy()
-    sure, chosen, impossible = _inequalities(bins, codes, within, rng, each=each)
+    sure, chosen, impossible = _inequalities(block, codes, within, rng, each=each)
     _narrow(low, high, sure)
     hopeless = impossible | (low > high).any(axis=0)
     inequalities = [*sure, *chosen]
@@ -262,17 +227,17 @@ def _one_try(
 
 
 def _inequalities(
-    bins: Bins, codes: Mapping[str, Array], within: Range, rng: np.random.Generator, *, each: bool
+    block: Block, codes: Mapping[str, Array], within: Range, rng: np.random.Generator, *, each: bool
 ) -> tuple[list[_Inequality], list[_Inequality], Flags]:
     """Return the inequalities that must hold, those chosen among several, and hopeless rows."""
     rows = within.low.shape[1]
-    place = {name: number for number, name in enumerate(bins.block.names)}
-    seen = bins.rule_rows(codes)
+    place = {name: number for number, name in enumerate(block.names)}
+    seen = block.rule_rows(codes)
     sure: list[_Inequality] = []
     chosen: list[_Inequality] = []
     impossible = np.zeros(rows, dtype=bool)
-    for clause in bins.block.clauses:
-        alive, comparisons = _possible_rows(clause, bins, seen, within, place)
+    for clause in block.clauses:
+        alive, comparisons = _possible_rows(clause, block, seen, within, place)
         # Drawn whatever the rows are, so that a row's result does not depend on other rows.
         pick = rng.integers(1 << 30, size=rows if each else 1)
         if not alive.any():
@@ -297,7 +262,7 @@ def _inequalities(
 
 
 def _possible_rows(
-    clause: Clause, bins: Bins, seen: RuleRows, within: Range, place: Mapping[str, int]
+    clause: Clause, block: Block, seen: RuleRows, within: Range, place: Mapping[str, int]
 ) -> tuple[Flags, list[tuple[AtMost, Flags]]]:
     """Return the rows in which a clause can still hold, and where each comparison always does."""
     alive = np.ones(seen.rows, dtype=bool)
@@ -312,7 +277,7 @@ def _possible_rows(
             ends = within.low[place[name]], within.high[place[name]]
             least += factor * ends[factor < 0]
             most += factor * ends[factor > 0]
-            if name in bins.missing_codes:
+            if name in block.missing_codes:
                 alive &= ~seen.missing[name]
         alive &= least <= condition.bound
         comparisons.append((condition, most <= condition.bound))

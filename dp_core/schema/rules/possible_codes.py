@@ -27,7 +27,6 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import Array, any_holds
 from dp_core.schema.rules.feasible_values import (
     FIXED_TRIES,
-    Bins,
     Block,
     Flags,
     Ints,
@@ -64,34 +63,35 @@ def with_possible_values(schema: Schema, data: Dataset, *, rng: np.random.Genera
     """
     if not schema.rules:
         return data
-    blocks = [Bins(schema, block) for block in blocks_of(schema)]
-    bad: list[Flags] = [~possible(bins, data) for bins in blocks]
+    blocks = blocks_of(schema)
+    bad: list[Flags] = [~possible(block, data) for block in blocks]
     if not any(rows.any() for rows in bad):
         return data
     mended = Dataset(data.domain, data.codes.copy())
-    for bins, these in zip(blocks, bad, strict=True):
+    for block, these in zip(blocks, bad, strict=True):
         if these.any():
-            _with_one_code_changed(schema, bins, mended, np.flatnonzero(these), rng)
+            _with_one_code_changed(schema, block, mended, np.flatnonzero(these), rng)
     left = _impossible(schema, blocks, mended)
     donors = np.flatnonzero(~left)
     if left.any() and not donors.size:
         record = possible_record(schema, rng=rng)
         mended.codes[:, np.flatnonzero(left)] = record[:, None]
         return mended
-    for names in (*(bins.block.columns for bins in blocks), data.domain.columns):
+    for names in (*(block.columns for block in blocks), data.domain.columns):
         rows = np.flatnonzero(left)
         if not rows.size:
             break
-        axes, chosen = [*data.domain.axes(names)], rng.choice(donors, size=rows.size)
-        mended.codes[np.ix_(axes, rows)] = mended.codes[np.ix_(axes, chosen)]
+        chosen = rng.choice(donors, size=rows.size)
+        for axis in data.domain.axes(names):
+            mended.codes[axis, rows] = mended.codes[axis, chosen]
         left = _impossible(schema, blocks, mended)
     return mended
 
 
-def possible(bins: Bins, data: Dataset) -> Flags:
+def possible(block: Block, data: Dataset) -> Flags:
     """Return for which records values that obey the rules of a block are found, shape (rows,)."""
-    codes = _codes(data, bins.block)
-    domain = data.domain.project(bins.block.columns)
+    codes = _codes(data, block)
+    domain = data.domain.project(block.columns)
     if domain.size() < _MOST_KEYS:
         keys = np.ravel_multi_index([codes[name] for name in domain.columns], domain.sizes)
         _, first, place = np.unique(keys, return_index=True, return_inverse=True)
@@ -99,7 +99,7 @@ def possible(bins: Bins, data: Dataset) -> Flags:
         together = np.stack([codes[name] for name in domain.columns])
         _, first, place = np.unique(together, axis=1, return_index=True, return_inverse=True)
     own = rows_of(codes, first)
-    found, _ = obedient_values(bins, own, bins.range_of(own))
+    found, _ = obedient_values(block, own, block.range_of(own))
     return np.asarray(found[place.reshape(-1)])
 
 
@@ -113,7 +113,7 @@ def possible_record(schema: Schema, *, rng: np.random.Generator) -> Array:
     Raises:
         BadInput: if the rules leave no record possible, or none is found in many tries.
     """
-    domain, blocks = schema.domain, [Bins(schema, block) for block in blocks_of(schema)]
+    domain, blocks = schema.domain, blocks_of(schema)
     tried = set()
     for start in _starts(domain, rng):
         found = schema.zeros.possible_record(domain, start, rng=rng)
@@ -121,7 +121,7 @@ def possible_record(schema: Schema, *, rng: np.random.Generator) -> Array:
             continue
         tried.add(found.tobytes())
         alone = Dataset(domain, found[:, None])
-        if all(possible(bins, alone)[0] for bins in blocks):
+        if all(possible(block, alone)[0] for block in blocks):
             return found
     texts = "; ".join(f"`{rule.text}`" for rule in schema.rules[:5])
     raise BadInput(
@@ -139,60 +139,59 @@ def _starts(domain: Domain, rng: np.random.Generator) -> Iterator[Array]:
         yield rng.integers(sizes).astype(domain.code_type)
 
 
-def _impossible(schema: Schema, blocks: Sequence[Bins], data: Dataset) -> Flags:
+def _impossible(schema: Schema, blocks: Sequence[Block], data: Dataset) -> Flags:
     found = schema.zeros.violations(data)
-    for bins in blocks:
-        found = found | ~possible(bins, data)
+    for block in blocks:
+        found = found | ~possible(block, data)
     return found
 
 
 def _with_one_code_changed(
-    schema: Schema, bins: Bins, data: Dataset, rows: Array, rng: np.random.Generator
+    schema: Schema, block: Block, data: Dataset, rows: Array, rng: np.random.Generator
 ) -> None:
     """Change one code of each of the rows so that values exist, where that is possible; in place.
 
     On a grid, several codes change if they stay within the schema's own bins.
     """
-    block = bins.block
-    coarse = None if schema.coarse is None else Bins(schema.coarse, block)
-    for names, inside in _ways(bins, coarse, rng):
+    coarse = None if schema.coarse is None else Block(schema.coarse, block.clauses)
+    for names, inside in _ways(block, coarse, rng):
         if not rows.size:
             return
         own = rows_of(_codes(data, block), rows)
-        within = _widened_range(bins, own, names, inside)
-        found, units = obedient_values(bins, own, within, tries=_TRIES, rng=rng)
+        within = _widened_range(block, own, names, inside)
+        found, units = obedient_values(block, own, within, tries=_TRIES, rng=rng)
         changed = Dataset(data.domain, data.codes[:, rows])
         for number, name in enumerate(block.names):
             axis = data.domain.axes((name,))[0]
-            ends = bins.bounds[name].high[: bins.sizes[name]]
+            ends = block.bounds[name].high[: block.sizes[name]]
             codes = np.searchsorted(ends, units[number])
-            present = own[name] != bins.missing_codes.get(name, -1)
+            present = own[name] != block.missing_codes.get(name, -1)
             moves = found & present & (name in names)
             changed.codes[axis] = np.where(moves, codes, changed.codes[axis])
-        kept = found & possible(bins, changed) & ~schema.zeros.violations(changed)
+        kept = found & possible(block, changed) & ~schema.zeros.violations(changed)
         data.codes[:, rows[kept]] = changed.codes[:, kept]
         rows = rows[~kept]
 
 
 def _widened_range(
-    bins: Bins, codes: Mapping[str, Array], names: tuple[str, ...], coarse: Bins | None
+    block: Block, codes: Mapping[str, Array], names: tuple[str, ...], coarse: Block | None
 ) -> Range:
     """Return the bounds of the variables in rows with some codes, which some of them may leave.
 
     Args:
-        bins: Units of the codes.
+        block: The clauses, and the units of the codes.
         codes: The codes.
         names: Variables that may leave their codes.
-        coarse: Units of the schema's own bins, in which they stay; None if they may have any value.
+        coarse: The block in the schema's own bins, in which they stay; None for any value.
     """
-    within = bins.range_of(codes)
+    within = block.range_of(codes)
     low, high = within.low.copy(), within.high.copy()
-    for place, name in enumerate(bins.block.names):
+    for place, name in enumerate(block.names):
         if name not in names:
             continue
         if coarse is None:
-            bounds = bins.bounds[name]
-            low[place], high[place] = bounds.low[0], bounds.high[bins.sizes[name] - 1]
+            bounds = block.bounds[name]
+            low[place], high[place] = bounds.low[0], bounds.high[block.sizes[name] - 1]
             continue
         bounds, size = coarse.bounds[name], coarse.sizes[name]
         # The bin in which the middle of the position lies.
@@ -203,11 +202,11 @@ def _widened_range(
 
 
 def _ways(
-    bins: Bins, coarse: Bins | None, rng: np.random.Generator
-) -> Iterator[tuple[tuple[str, ...], Bins | None]]:
+    block: Block, coarse: Block | None, rng: np.random.Generator
+) -> Iterator[tuple[tuple[str, ...], Block | None]]:
     """Yield which variables may leave their codes, and the bins in which they stay, in order."""
     # A number without `decimals` is compared by its bin, which cannot become another one here.
-    free = [each.column for each in bins.block.units if not each.edges]
+    free = [each.column for each in block.units if not each.edges]
     order = [free[place] for place in rng.permutation(len(free))]
     if coarse is not None:
         yield from (((name,), coarse) for name in order)
@@ -254,36 +253,35 @@ def obey(
     """
     found: dict[str, Array] = {}
     for block in blocks_of(schema):
-        found |= _obedient_values(schema, Bins(schema, block), codes, values, draw, rng)
+        found |= _obedient_values(schema, block, codes, values, draw, rng)
     return found
 
 
 def _obedient_values(
     schema: Schema,
-    bins: Bins,
+    block: Block,
     every: Mapping[str, Array],
     values: Mapping[str, Array],
     draw: Draw,
     rng: np.random.Generator,
 ) -> dict[str, Array]:
-    block = bins.block
     codes = {name: every[name] for name in block.columns}
     rows = next(iter(codes.values())).size
     units = np.zeros((len(block.units), rows), dtype=np.int64)
-    within = bins.range_of(codes)
+    within = block.range_of(codes)
     for place, each in enumerate(block.units):
         units[place] = each.of(values[each.column])
     # A position that is narrower than a unit may have a value between two units.
     units = np.clip(units, within.low, within.high)
-    left = np.flatnonzero(any_holds(block.clauses, bins.rule_rows(codes, units)))
+    left = np.flatnonzero(any_holds(block.clauses, block.rule_rows(codes, units)))
     for attempt in range(_ROUNDS):
         if not left.size:
             break
         own = rows_of(codes, left)
         if attempt:
-            units[:, left] = _redrawn(bins, own, units[:, left], draw, rng)
-        tried = _determine_units(bins, own, units[:, left], within.rows(left))
-        broken = any_holds(block.clauses, bins.rule_rows(own, tried))
+            units[:, left] = _redrawn(block, own, units[:, left], draw, rng)
+        tried = _determine_units(block, own, units[:, left], within.rows(left))
+        broken = any_holds(block.clauses, block.rule_rows(own, tried))
         good = within.rows(left).contains(tried) & ~broken
         units[:, left[good]] = tried[:, good]
         left = left[~good]
@@ -291,17 +289,17 @@ def _obedient_values(
         if not left.size:
             break
         own = rows_of(codes, left)
-        good, tried = obedient_values(bins, own, within.rows(left), tries=tries, rng=by)
+        good, tried = obedient_values(block, own, within.rows(left), tries=tries, rng=by)
         units[:, left[good]] = tried[:, good]
         left = left[~good]
     if left.size:
         raise ValueError("No values of a record's codes obey the rules between columns.")
-    return _other_values(schema, bins, codes, values, units)
+    return _other_values(schema, block, codes, values, units)
 
 
 def _other_values(
     schema: Schema,
-    bins: Bins,
+    block: Block,
     codes: Mapping[str, Array],
     values: Mapping[str, Array],
     units: Ints,
@@ -311,11 +309,11 @@ def _other_values(
     A value between two units, which a part of a bin without a whole unit has, changes too.
     """
     found: dict[str, Array] = {}
-    for place, each in enumerate(bins.block.units):
+    for place, each in enumerate(block.units):
         if each.edges:
             continue
         name, new = each.column, values[each.column].copy()
-        present = np.flatnonzero(codes[name] != bins.missing_codes.get(name, -1))
+        present = np.flatnonzero(codes[name] != block.missing_codes.get(name, -1))
         own = codes[name][present]
         new[present] = values_of(schema.column(name), each, units[place, present], own)
         if not np.array_equal(new, values[name]):
@@ -324,7 +322,7 @@ def _other_values(
 
 
 def _redrawn(
-    bins: Bins,
+    block: Block,
     codes: Mapping[str, Array],
     before: Ints,
     draw: Draw,
@@ -332,25 +330,25 @@ def _redrawn(
 ) -> Ints:
     """Return new draws of all variables."""
     found = before.copy()
-    for place, each in enumerate(bins.block.units):
+    for place, each in enumerate(block.units):
         if each.edges:  # its bin is its unit
             continue
         own = codes[each.column]
-        present = np.flatnonzero(own != bins.missing_codes.get(each.column, -1))
+        present = np.flatnonzero(own != block.missing_codes.get(each.column, -1))
         if present.size:
             drawn = each.of(draw(each.column, own[present], rng))
-            bounds = bins.bounds[each.column]
+            bounds = block.bounds[each.column]
             low, high = bounds.low[own[present]], bounds.high[own[present]]
             found[place, present] = np.clip(drawn, low, high)
     return found
 
 
-def _determine_units(bins: Bins, codes: Mapping[str, Array], units: Ints, within: Range) -> Ints:
+def _determine_units(block: Block, codes: Mapping[str, Array], units: Ints, within: Range) -> Ints:
     """Return units in which each equality determines the variable with the widest bin."""
     found = units.copy()
-    place = {name: number for number, name in enumerate(bins.block.names)}
-    for equality in bins.block.equalities:
-        seen = bins.rule_rows(codes, found)
+    place = {name: number for number, name in enumerate(block.names)}
+    for equality in block.equalities:
+        seen = block.rule_rows(codes, found)
         applies = any_holds(equality.when, seen)
         for name, _ in equality.terms:
             if name in seen.missing:
