@@ -27,7 +27,7 @@ from dp_core.schema.codebooks.codebook_draft import (
 from dp_core.schema.column_types.registry import column_type, words
 from dp_core.schema.definition import Level
 from dp_core.text.documents.other_formats import conversion
-from dp_core.text.documents.similar_paths import similar_path
+from dp_core.text.documents.strict_yaml import file_start
 from dp_core.text.documents.typed_text import is_number, printable
 from dp_core.text.names import is_name
 
@@ -121,26 +121,13 @@ def file_columns(path: Path) -> tuple[str, ...]:
 
 def _columns_of(path: Path) -> tuple[Variable, ...]:
     """Return the columns with the types that the file states."""
-    try:
-        if path.is_dir():
-            raise BadInput(f"{path.name or path}: is a folder; name one CSV or Parquet file in it.")
-        if not path.exists():
-            raise BadInput(
-                f"{path.name}: there is no such file; check the path."
-                f"{similar_path(path, Path.is_file)}"
-            )
-        if not path.is_file():
-            raise BadInput(f"{path.name}: is not a regular file; name a CSV or Parquet file.")
-        if path.suffix.lower() in (".yaml", ".yml"):
-            raise BadInput(
-                f"{path.name}: is a YAML file; name the CSV or Parquet file that it describes."
-            )
-        if advice := conversion(path.name):
-            raise BadInput(f"The data file {path.name} {advice}")
-        with path.open("rb") as raw:
-            start = raw.read(4)
-    except OSError as error:
-        raise BadInput(f"{path.name}: cannot be read ({error.strerror}).") from None
+    start = file_start(path, len(_PARQUET_MAGIC), "one CSV or Parquet file")
+    if path.suffix.lower() in (".yaml", ".yml"):
+        raise BadInput(
+            f"{path.name}: is a YAML file; name the CSV or Parquet file that it describes."
+        )
+    if advice := conversion(path.name):
+        raise BadInput(f"The data file {path.name} {advice}")
     if not start:
         raise BadInput(f"{path.name}: is empty; name a CSV or Parquet file that has columns.")
     if start == _PARQUET_MAGIC:

@@ -10,7 +10,7 @@ from dp_core.errors import BadInput
 from dp_core.schema.codebooks.codebook import Codebook
 from dp_core.schema.codebooks.codebook_table import read_codebook_table, read_plain_json
 from dp_core.schema.codebooks.frictionless import read_frictionless
-from dp_core.text.documents.similar_paths import similar_path
+from dp_core.text.documents.strict_yaml import file_start
 from dp_core.text.documents.typed_text import printable, utf8_text
 
 MAX_BYTES = 64 * 2**20
@@ -108,20 +108,7 @@ def _utf8(raw: bytes, name: str) -> str:
 
 
 def _read(path: Path, name: str) -> bytes:
-    try:
-        if path.is_dir():
-            raise BadInput(f"{name or path} is a folder. Give the codebook in it.")
-        if not path.exists():
-            raise BadInput(
-                f"{name} does not exist. Check the path of the codebook."
-                f"{similar_path(path, Path.is_file)}"
-            )
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise BadInput(
-            f"{name} cannot be read ({error.strerror}). Check its permissions."
-        ) from None
+    raw = file_start(path, MAX_BYTES + 1, "a codebook")
     if not raw.strip():
         raise BadInput(f"{name} is empty. Give {FORMS}.")
     if len(raw) > MAX_BYTES:

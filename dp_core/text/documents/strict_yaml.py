@@ -8,7 +8,7 @@ reader of each key decides its type.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -213,30 +213,49 @@ class _Builder:
 
 def _read(path: Path, advice: str) -> str:
     name = printable(path.name or str(path))
-    try:
-        if path.is_dir():
-            raise BadInput(f"{name}: is a folder; name the YAML file in it.")
-        if not path.exists():
-            folder = str(path.parent)
-            where = "this folder" if folder == "." else repr(folder)
-            similar = similar_path(
-                path, lambda one: one.suffix in {".yaml", ".yml"} and one.is_file()
-            )
-            hint = similar or (advice and f" {advice}")
-            raise BadInput(f"{name}: there is no such file in {where}.{hint}")
-        if not path.is_file():
-            raise BadInput(f"{name}: is not a regular file; name a YAML file.")
-        if name.lower().endswith(_DATA_SUFFIXES):
-            raise BadInput(f"{name}: is a data file; name a YAML file.")
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise BadInput(f"{name}: cannot be read ({error.strerror}).") from None
+    raw = file_start(path, MAX_BYTES + 1, "a YAML file", (".yaml", ".yml"), advice)
+    if name.lower().endswith(_DATA_SUFFIXES):
+        raise BadInput(f"{name}: is a data file; name a YAML file.")
     if len(raw) > MAX_BYTES:
         raise BadInput(
             f"{name}: is larger than {MAX_BYTES // 2**20} MB; check that it is not a data file."
         )
     return utf8_text(raw, name)
+
+
+def file_start(
+    path: Path, most: int, what: str, suffixes: Collection[str] = (), advice: str = ""
+) -> bytes:
+    """Return the first bytes of a file that a person names.
+
+    Args:
+        path: The file.
+        most: Most bytes.
+        what: What is to be named instead if it is no file, such as `a YAML file`.
+        suffixes: Suffixes of the files that may be meant if it does not exist; by default any.
+        advice: Sentence that ends the error if it does not exist and no name is similar.
+
+    Raises:
+        BadInput: if there is no such file, or it is a folder or cannot be read.
+    """
+    name = printable(path.name or str(path))
+    try:
+        if path.is_dir():
+            raise BadInput(f"{name}: is a folder; name {what} in it.")
+        if not path.exists():
+            folder = str(path.parent)
+            where = "this folder" if folder == "." else repr(folder)
+            similar = similar_path(
+                path, lambda one: (not suffixes or one.suffix in suffixes) and one.is_file()
+            )
+            hint = similar or (advice and f" {advice}")
+            raise BadInput(f"{name}: there is no such file in {where}.{hint}")
+        if not path.is_file():
+            raise BadInput(f"{name}: is not a regular file; name {what}.")
+        with path.open("rb") as stream:
+            return stream.read(most)
+    except OSError as error:
+        raise BadInput(f"{name}: cannot be read ({error.strerror}).") from None
 
 
 def _syntax(source: str, line: int, message: str) -> BadInput:

@@ -166,7 +166,7 @@ def test_all_faults_of_a_schema_are_listed_together(project, command):
         (["check", "x.yaml", "x.csv"], "Did you mean `dp-release schema check`?"),
         (["infer", "income ~ age", "x"], "The folder comes first"),
         (["schema", "check", "x.csv", "x.yaml"], "The schema comes first"),
-        (["schema", "draft", "--codebook", "."], ". is a folder. Give the codebook in it."),
+        (["schema", "draft", "--codebook", "."], "is a folder; name a codebook in it."),
         (["status", "nope"], "There is no release 'nope' in this ledger"),
         (["resume", "nope"], "There is no run of release 'nope' here"),
         (["status", "../.."], "is a path; name the release"),
