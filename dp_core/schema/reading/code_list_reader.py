@@ -22,7 +22,8 @@ from dp_core.schema.code_list import (
 )
 from dp_core.schema.definition import Level
 from dp_core.schema.reading.level_reader import check_levels
-from dp_core.text.documents.node import Node
+from dp_core.text.documents.node import Node, in_place
+from dp_core.text.documents.strict_yaml import file_start
 from dp_core.text.documents.typed_text import printable, quote, utf8_text
 
 MOST_BYTES = 64 * 2**20
@@ -235,16 +236,8 @@ def _bytes(node: Node, folder: Path | None, what: str) -> tuple[bytes, str]:
             f"names a file, but this schema was not read from a file, so there is no folder to look"
             f" in; load the schema file to read the {what}."
         )
-    path = folder / text
-    try:
-        if not path.is_file():
-            raise node.error(
-                f"there is no {what} {quote(text)}; its path is relative to the schema's folder."
-            )
-        with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise node.error(f"the {what} {quote(text)} cannot be read ({error.strerror}).") from None
+    path, relative = folder / text, "Its path is relative to the schema's folder."
+    raw = in_place(node, file_start, path, MOST_BYTES + 1, "a CSV file", (".csv",), relative)
     if len(raw) > MOST_BYTES:
         raise node.error(
             f"the {what} {quote(text)} is larger than {MOST_BYTES // 2**20} MB; check that"

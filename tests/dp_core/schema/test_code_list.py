@@ -169,7 +169,7 @@ def test_a_bad_list_is_refused_with_its_line(tmp_path, change, said):
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        ("{type: category, codes: trade.csv}", "there is no code list 'trade.csv'"),
+        ("{type: category, codes: trade.csv}", "Did you mean 'trades.csv'?"),
         ("{type: category, codes: trades.csv, levels: [A]}", "give levels or codes, not both"),
         ("{type: category, levels: [A], group: 1}", "codes: FILE.csv"),
         ("{type: integer, min: 0, max: 9, codes: trades.csv}", "type category"),

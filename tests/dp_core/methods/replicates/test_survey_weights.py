@@ -250,7 +250,7 @@ def test_what_cannot_occur_needs_no_total(tmp_path):
         ("  - {sex: {male: 1, female: 2}}\n  - {sex: {male: 1, female: 2}}\n", "an earlier margin"),
         ("  - {sex: {male: 1, female: 2}, region: {}}\n", "one column with its totals"),
         ("  - {columns: [sex], totals: [[male]]}\n", "has 1 values; write sex and the total"),
-        ("  - {columns: [sex], totals: no.csv}\n", "there is no table of totals 'no.csv'"),
+        ("  - {columns: [sex], totals: no.csv}\n", "no.csv: there is no such file"),
         ("  []\n", "no totals"),
         ("  {sex: {male: 1}}\n", "must be a list"),
     ],

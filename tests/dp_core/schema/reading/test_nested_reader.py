@@ -104,7 +104,7 @@ MISTAKES = {
     "a number": ("within: county", "within: age", "'age' is not a category or an ordinal"),
     "a list": ("within: county", "within: [county, region]", "a single value"),
     "no map": (", map: d.csv", "", "the key 'map' is missing"),
-    "no file": ("map: d.csv", "map: e.csv", "no map 'e.csv'"),
+    "no file": ("map: d.csv", "map: e.csv", "e.csv: there is no such file"),
     "no such area": ("x: north", "x: west", "'west' is not a level of 'region'"),
     "a level left out": ("x: north, y", "y", "'x' of 'county' is not mapped"),
     "an empty area": ("[north, south]", "[north, south, west]", "lies in 'west' of 'region'"),
