@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -237,8 +236,8 @@ class SharedMissingness:
     """Finds columns that are missing in the same rows, which a rule could say. Confidential.
 
     A release that does not know of it spends much of its budget on the pairs of these columns, and
-    what else they say is lost in noise. Of each column, the check keeps the number of rows without
-    a value and the sum of their hashes, in 64 bits.
+    what else they say is lost in noise. Each row has a random number of 64 bits. Of each column,
+    the check keeps the number of rows without a value and the sum of their numbers.
 
     Args:
         schema: The schema in whose codes the file is stored.
@@ -253,15 +252,15 @@ class SharedMissingness:
             if column.missing_code is not None and column.name in present and schema.panel is None
         }
         self._found = dict.fromkeys(self._codes, (0, 0))
-        self._salt = secrets.randbits(64)
+        self._rng = np.random.default_rng()
 
     def add(self, encoded: Mapping[str, Encoded], rows: int) -> None:
         """Count a batch of so many rows, given the codes of its columns."""
-        hashes = _hashes(np.arange(self._rows, self._rows + rows, dtype=np.uint64), self._salt)
+        marks = self._rng.integers(2**64, size=rows, dtype=np.uint64)
         for name, code in self._codes.items():
             missing = encoded[name].codes == code
             number, total = self._found[name]
-            more = int(hashes[missing].sum(dtype=np.uint64))
+            more = int(marks[missing].sum(dtype=np.uint64))
             self._found[name] = number + int(missing.sum()), (total + more) % 2**64
         self._rows += rows
 
@@ -301,14 +300,6 @@ class SharedMissingness:
             if {*codes} == {one, other} and self._codes[other] in codes[other]:
                 with_other.update(codes[one])
         return len(with_other) == self._schema.domain.size((one,))
-
-
-def _hashes(rows: np.ndarray, salt: int) -> np.ndarray:
-    """Return a 64-bit hash of each row number (SplitMix64: Steele, Lea & Flood 2014)."""
-    found = (rows + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(salt)
-    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return found ^ (found >> np.uint64(31))
 
 
 class RepeatedHeaders:
