@@ -195,22 +195,18 @@ def read_tables(root: Node, faults: Faults) -> StatedTables:
     if homes is None or persons is None:
         faults.stop()
         raise AssertionError("the fault was noted")
-    both = tuple(name for name in homes.columns if name in persons.columns)
-    for name in both:
-        faults.note(
-            persons.columns[name].error(
-                f"{quote(name)} is also a column of the table {homes.name}; release it from one"
-                " table and put it under `ignore` in the other."
+    for name, node in homes.columns.items():
+        if name in persons.columns:
+            faults.bad.add(name)
+            faults.note(
+                persons.columns[name].error(
+                    f"{quote(name)} is also a column of the table {homes.name}; release it from one"
+                    " table and put it under `ignore` in the other."
+                )
             )
-        )
-    inside = tuple(
-        name
-        for name, node in homes.columns.items()
-        if node.has("within") and node.entries()["within"].content in persons.columns
-    )
-    for name in inside:
-        faults.note(homes.columns[name].entries()["within"].error(_HOUSEHOLDS_ONLY))
-    faults.bad |= {*both, *inside}
+        if node.has("within") and node.entries()["within"].content in persons.columns:
+            faults.bad.add(name)
+            faults.note(node.entries()["within"].error(_HOUSEHOLDS_ONLY))
     faults.of(None, _check_names, homes, persons)
     # After a fault in the unit, a rule may name any size, so that it is not a second fault.
     least, most = unit.get("min_members", 0), unit.get("max_members", MOST_MEMBERS)
