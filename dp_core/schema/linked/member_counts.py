@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import prod
 
@@ -37,7 +37,6 @@ _MOST_NUMBERS = 1 << 13
 """Most combinations of the numbers of members that the rules count."""
 
 
-@dataclass(frozen=True, slots=True)
 class PersonTypes:
     """The types of the persons that a household of some size may have.
 
@@ -47,26 +46,19 @@ class PersonTypes:
             `domain.project(columns).sizes`.
         possible: Whether a person of a household of each size may have the combination, by the
             structural zeros over these columns and `members`, shape (sizes, *cells.shape).
+
+    Args:
+        rules: The rules.
+        domain: A domain with `members` and the person columns.
+        zeros: Impossible combinations of codes.
+
+    Raises:
+        BadInput: if the rules are about too many codes.
     """
 
-    columns: Clique
-    cells: NDArray[np.int64]
-    possible: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, rules: Sequence[MemberRule], domain: Domain, zeros: StructuralZeros) -> PersonTypes:
-        """Return the types of persons.
-
-        Args:
-            rules: The rules.
-            domain: A domain with `members` and the person columns.
-            zeros: Impossible combinations of codes.
-
-        Raises:
-            BadInput: if the rules are about too many codes.
-        """
+    def __init__(self, rules: Sequence[MemberRule], domain: Domain, zeros: StructuralZeros) -> None:
         named = {name for rule in rules for name in rule.columns}
-        columns = tuple(name for name in domain.columns if name in named)
+        columns: Clique = tuple(name for name in domain.columns if name in named)
         sizes = domain.project((MEMBERS, *columns))
         if sizes.size() > _MOST_CELLS:
             raise BadInput(
@@ -80,7 +72,7 @@ class PersonTypes:
             for name, codes in zip(rule.columns, rule.codes, strict=True):
                 box[columns.index(name)] = codes
             cells[np.ix_(*[np.asarray(codes, dtype=np.intp) for codes in box])] |= 1 << number
-        return cls(columns, cells, ~zeros.mask(sizes))
+        self.columns, self.cells, self.possible = columns, cells, ~zeros.mask(sizes)
 
     def at(self, size: int) -> tuple[Type, ...]:
         """Return the types that persons of a household may have; `size` is its code."""
@@ -104,10 +96,7 @@ class MemberCounts:
         self._most = tuple(rule.most for rule in rules)
         # Above this number, one more counted member makes no difference or breaks the rule.
         self._ends = tuple(rule.least if rule.most is None else rule.most for rule in rules)
-        combinations = 1
-        for end in self._ends:
-            combinations *= end + 1
-        if combinations > _MOST_NUMBERS:
+        if prod(end + 1 for end in self._ends) > _MOST_NUMBERS:
             raise BadInput(
                 "There are too many rules that count members to check them together; remove some,"
                 " or use smaller numbers."
@@ -189,7 +178,7 @@ def zeros_of_counts(
     """
     if not rules:
         return ()
-    types = PersonTypes.of(rules, domain, zeros)
+    types = PersonTypes(rules, domain, zeros)
     text = "; ".join(rule.text for rule in rules)
     usable = np.zeros(types.possible.shape, dtype=bool)
     counts: dict[tuple[Type, ...], MemberCounts] = {}

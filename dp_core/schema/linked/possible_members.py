@@ -103,7 +103,7 @@ def possible_household(schema: Schema, *, rng: np.random.Generator) -> Household
     homes = (*linked.household_columns, MEMBERS)
     sizes = [(name, domain.size((name,))) for name in names]
     zeros = [rule for rule in schema.zeros.rules if not {*linked.others} & {*rule.columns}]
-    types = PersonTypes.of(linked.rules, domain, StructuralZeros(tuple(zeros)))
+    types = PersonTypes(linked.rules, domain, StructuralZeros(tuple(zeros)))
     for code, members in enumerate(linked.sizes):
         here = types.at(code)
         tried = MemberCounts(linked.rules, here).households(members)
