@@ -207,7 +207,7 @@ class _Records:
     def make(self, root: Node) -> StatedPanel:
         """Return the panel with its columns and the document of records."""
         place = self._entries["columns"]
-        constant: dict[str, Node] = {}
+        columns: dict[str, Node] = {}
         varying: dict[str, tuple[Node, tuple[str, ...]]] = {}
         bad: set[str] = set()
         for name, node in self._definitions.items():
@@ -217,7 +217,7 @@ class _Records:
             elif found[1]:
                 varying[name] = found
             else:
-                constant[name] = found[0]
+                columns[name] = found[0]
         names = {
             name: {wave: wave_column(name, wave) for wave in waves}
             for name, (_, waves) in varying.items()
@@ -227,7 +227,6 @@ class _Records:
             self._faults.note(
                 place.error("has no column that varies between waves; remove `panel`.")
             )
-        columns = dict(constant)
         for wave in panel.waves:
             if not panel.balanced:
                 self._add(columns, panel.takes_part[wave], self._in(wave, place), place)
