@@ -41,7 +41,23 @@ def read_ddi(raw: bytes, name: str, data: str) -> Codebook | None:
             deeper than `MAX_DEPTH`, has more than `MAX_ELEMENTS` elements, or no variable.
     """
     root = _xml_root(raw, name)
-    return _codebook(root, name, data) if root.tag == "codeBook" else None
+    if root.tag != "codeBook":
+        return None
+    found = root.findall("dataDscr/var")
+    wanted = _file(root, data)
+    chosen = [one for one in found if wanted in one.get("files", "").split()]
+    if not found:
+        raise BadInput(
+            f"{name} has no variables under `dataDscr`. Give a codebook that lists them."
+        )
+    return Codebook(
+        name=name,
+        form="DDI Codebook",
+        title=_words(root, "stdyDscr/citation/titlStmt/titl")
+        or _words(root, "docDscr/citation/titlStmt/titl"),
+        description=_words(root, "stdyDscr/stdyInfo/abstract"),
+        variables=tuple(map(_of_codebook, chosen or found)),
+    )
 
 
 class _Builder(ElementTree.TreeBuilder):
@@ -93,24 +109,6 @@ def _words(element: Element, path: str) -> str:
     """Return the text of the first element at a path, with all elements in it, on one line."""
     found = element.find(path)
     return "" if found is None else " ".join(" ".join(found.itertext()).split())
-
-
-def _codebook(root: Element, name: str, data: str) -> Codebook:
-    found = root.findall("dataDscr/var")
-    wanted = _file(root, data)
-    chosen = [one for one in found if wanted in one.get("files", "").split()]
-    if not found:
-        raise BadInput(
-            f"{name} has no variables under `dataDscr`. Give a codebook that lists them."
-        )
-    return Codebook(
-        name=name,
-        form="DDI Codebook",
-        title=_words(root, "stdyDscr/citation/titlStmt/titl")
-        or _words(root, "docDscr/citation/titlStmt/titl"),
-        description=_words(root, "stdyDscr/stdyInfo/abstract"),
-        variables=tuple(map(_of_codebook, chosen or found)),
-    )
 
 
 def _file(root: Element, data: str) -> str:

@@ -154,6 +154,7 @@ def _read_item(
         )
     counts: dict[int, int] = {}
     words, labels = level_names(column), column.code_labels()
+    possible = ~schema.zeros.mask(schema.domain.project((name,)))
     for (text,), total in stated_cells(keys[name], (name,), folder):
         code = read_level(total, text, column, words)
         if code in counts:
@@ -166,8 +167,6 @@ def _read_item(
                 f"there is no total for {'`missing`' if missing else quote(label)}; add it, or"
                 " write 0 if no record of a set may have this level."
             )
-    possible = ~schema.zeros.mask(schema.domain.project((name,)))
-    for code, label in enumerate(labels):
         if counts[code] and not possible[code]:
             raise keys[name].error(
                 f"{quote(label)} is impossible under the schema's rules; write 0 as its total."

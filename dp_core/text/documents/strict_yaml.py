@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from dp_core.errors import BadInput, Fault
+from dp_core.errors import BadInput
 from dp_core.text.documents.node import BRACES, MAX_DEPTH, Node
 from dp_core.text.documents.similar_paths import similar_path
 from dp_core.text.documents.typed_text import printable, quote, utf8_text
@@ -288,7 +288,4 @@ def yaml_error(error: yaml.MarkedYAMLError, text: str, source: str) -> BadInput:
         hint = f"{hint} (the bracket opens on line {error.context_mark.line + 1})"
     if "\t" in "".join(text.splitlines()[line - 1 : line]):
         hint = "the line has a tab character; use spaces"
-    message = f"is not valid YAML ({problem}); {hint}."
-    fault = BadInput(f"{source}, line {line}: {message}")
-    fault.faults = (Fault(source, line, "", message),)
-    return fault
+    return _syntax(source, line, f"is not valid YAML ({problem}); {hint}.")
