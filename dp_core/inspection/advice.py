@@ -73,10 +73,9 @@ class Advice:
 
 
 def definition_of(document: Mapping[str, Any], column: str) -> Keys:
-    """Return a column as a schema's document has it; empty if the document does not have it."""
-    tables = document.get("tables", {"": document}).values()
-    found = (each for table in tables for each in table.get("columns", ()) if column in each)
-    return next((each[column] for each in found), {})
+    """Return a column as the document of a table has it; empty if it does not have it."""
+    found = (each[column] for each in document.get("columns", ()) if column in each)
+    return next(found, {})
 
 
 def change_text(keys: Keys, definition: Keys) -> str:

@@ -160,9 +160,9 @@ class Tally:
         return value > max(1.5 * high, high + 5) or value < 0 <= low
 
     def text(self, value: float | Fraction) -> str:
-        """Return a value of the column as a schema writes it, exactly."""
-        if isinstance(value, float):
-            return exact(value)
+        """Return a value of the column as a schema writes it; whole numbers have all digits."""
+        if isinstance(value, float) and not (value.is_integer() and abs(value) < 1e22):
+            return str(value)
         return self.column.scale.text(Fraction(value))
 
     def _count_numbers(self, values: pa.Array, typed: Values, counts: NDArray[np.int64]) -> None:
@@ -242,19 +242,6 @@ class Tally:
                 self.heaps.setdefault(value, 0)
         for value in self.heaps:
             self.heaps[value] += int(rows[legal == value].sum())
-
-
-def exact(value: Any) -> str:
-    """Return a stored value as a text; whole numbers have all their digits.
-
-    >>> exact(1e20), exact(0.1), exact(2**70), exact(Decimal("1E+20")), exact(float("inf"))
-    ('100000000000000000000', '0.1', '1180591620717411303424', '100000000000000000000', 'inf')
-    """
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    if isinstance(value, float | np.float32) and value.is_integer() and abs(float(value)) < 1e22:
-        return str(int(value))
-    return str(value)
 
 
 def _size(text: str) -> Decimal:
