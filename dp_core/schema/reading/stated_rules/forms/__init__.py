@@ -9,34 +9,28 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
 
 from dp_core.schema.definition import Schema
 from dp_core.schema.rules.column_rules import ColumnRule
 from dp_core.text.documents.node import Node
 
 
-class RuleForm(Protocol):
+@dataclass(frozen=True, slots=True)
+class RuleForm:
     """A form of rules.
 
     Attributes:
-        pattern: All texts of the form.
+        pattern: All texts of the form, with single spaces.
+        read: Returns the rule that a text states, given where it is written, its match, and the
+            schema with all columns. It raises `BadInput` if the text cannot be read, or the rule
+            has no effect.
     """
 
     pattern: re.Pattern[str]
-
-    def read(self, node: Node, match: re.Match[str], schema: Schema) -> ColumnRule:
-        """Return the rule that a text states.
-
-        Args:
-            node: Where it is written, for messages.
-            match: The text, with single spaces, as `pattern` matches it.
-            schema: The schema, with all columns.
-
-        Raises:
-            BadInput: if the text cannot be read, or the rule has no effect.
-        """
+    read: Callable[[Node, re.Match[str], Schema], ColumnRule]
 
 
 @cache
