@@ -43,26 +43,21 @@ def with_excluded_boxes(schema: Schema, rules: tuple[ColumnRule, ...]) -> Struct
             replaced.
         rules: All its rules between columns.
     """
-    stated = tuple(rule for rule in schema.zeros.rules if not rule.derived)
-    return StructuralZeros(
-        (*stated, *(box for rule in rules for box in excluded_boxes(rule, schema)))
-    )
-
-
-def excluded_boxes(rule: ColumnRule, schema: Schema) -> tuple[Rule, ...]:
-    """Return the boxes of codes in which every row breaks a rule."""
-    columns = {name: schema.column(name) for name in rule.columns}
-    bounds = {
-        name: unit_bounds(columns[name], units)
-        for name, units in units_by_column(rule.units).items()
-    }
-    found: dict[tuple[tuple[str, ...], tuple[tuple[int, ...], ...]], None] = {}
-    for clause in rule.clauses:
-        for box in _boxes(clause, columns, bounds):
+    zeros = [rule for rule in schema.zeros.rules if not rule.derived]
+    for rule in rules:
+        columns = {name: schema.column(name) for name in rule.columns}
+        bounds = {
+            name: unit_bounds(columns[name], units)
+            for name, units in units_by_column(rule.units).items()
+        }
+        boxes = [box for clause in rule.clauses for box in _boxes(clause, columns, bounds)]
+        found: dict[tuple[tuple[str, ...], tuple[tuple[int, ...], ...]], None] = {}
+        for box in boxes:
             kept = {name: codes for name, codes in box.items() if len(codes) < columns[name].size}
             if kept:
                 found[tuple(kept), tuple(kept.values())] = None
-    return tuple(Rule(names, codes, rule.text, derived=True) for names, codes in found)
+        zeros += (Rule(names, codes, rule.text, derived=True) for names, codes in found)
+    return StructuralZeros(tuple(zeros))
 
 
 def lacks_effect(rule: ColumnRule, schema: Schema) -> str:
