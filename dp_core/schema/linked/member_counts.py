@@ -8,7 +8,7 @@ type determine the sizes of households and the codes of their members that can o
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from math import prod
@@ -276,23 +276,22 @@ def _codes(among: NDArray[np.bool_]) -> tuple[int, ...]:
 
 
 def type_zeros(
-    rules: Sequence[MemberRule], one: Type, sizes: Collection[tuple[str, int]]
+    rules: Sequence[MemberRule], one: Type, sizes: Mapping[str, int]
 ) -> tuple[Rule, ...]:
     """Return the structural zeros of a person of some type.
 
     Args:
         rules: The rules.
         one: The type.
-        sizes: Name and number of codes of each person column.
+        sizes: Number of codes of each person column.
     """
     found = []
-    many = dict(sizes)
     for number, rule in enumerate(rules):
         if not one >> number & 1:
             found.append(Rule(rule.columns, rule.codes, rule.text, derived=True))
             continue
         for name, codes in zip(rule.columns, rule.codes, strict=True):
-            outside = tuple(code for code in range(many[name]) if code not in codes)
+            outside = tuple(code for code in range(sizes[name]) if code not in codes)
             found.append(Rule((name,), (outside,), rule.text, derived=True))
     return tuple(found)
 

@@ -101,7 +101,7 @@ def possible_household(schema: Schema, *, rng: np.random.Generator) -> Household
         raise ValueError("The schema is of a single table.")
     domain, names = schema.domain, linked.person_columns
     homes = (*linked.household_columns, MEMBERS)
-    sizes = [(name, domain.size((name,))) for name in names]
+    sizes = {name: domain.size((name,)) for name in names}
     zeros = [rule for rule in schema.zeros.rules if not {*linked.others} & {*rule.columns}]
     types = PersonTypes(linked.rules, domain, StructuralZeros(tuple(zeros)))
     for code, members in enumerate(linked.sizes):
@@ -113,7 +113,7 @@ def possible_household(schema: Schema, *, rng: np.random.Generator) -> Household
             columns = [f"{name} {place}" for place in range(len(each)) for name in names]
             record = Domain(
                 (*homes, *columns),
-                (*domain.project(homes).sizes, *(size for _ in each for _, size in sizes)),
+                (*domain.project(homes).sizes, *(size for _ in each for size in sizes.values())),
             )
             other = tuple(at for at in range(len(linked.sizes)) if at != code)
             rules = [Rule((MEMBERS,), (other,), MEMBERS)] if other else []
