@@ -108,12 +108,7 @@ def parse_schema(
     typed = isinstance(source, Document)
     root = source.root if isinstance(source, Document) else from_plain(source, source="schema")
     folder = source.path.parent if isinstance(source, Document) else None
-    return _read(root, folder, each=typed if first_fault is None else not first_fault)
-
-
-def _read(root: Node, folder: Path | None, *, each: bool) -> Schema:
-    """Return the schema of a top value; `each` is whether to collect all its faults."""
-    faults = Faults(root.source, each=each)
+    faults = Faults(root.source, each=typed if first_fault is None else not first_fault)
     if any(map(root.has, _SPEC_KEYS)) or not (root.has("tables") or root.has("panel")):
         return _read_flat(root, folder, faults)
     if root.has("tables"):
