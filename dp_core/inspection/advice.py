@@ -17,7 +17,7 @@ from dp_core.confidential.encoding import Encoder
 from dp_core.errors import BadInput
 from dp_core.inspection.column_tally import NULL, Tally
 from dp_core.schema.codebooks.codebook_draft import scalar
-from dp_core.schema.definition import Column, Schema
+from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_file import parse_schema
 
 Keys: TypeAlias = Mapping[str, Any]
@@ -52,7 +52,8 @@ class Advice:
             sentence: The advice; the result has a space in front of it.
             keys: The keys with their new values; those with the column's own values are left out.
         """
-        new = {key: value for key, value in keys.items() if _value(self.column, key) != value}
+        own = {key: getattr(self.column, "kind" if key == "type" else key, None) for key in keys}
+        new = {key: value for key, value in keys.items() if own[key] != value}
         if not new or not self._helps(new):
             return ""
         self.changes += (new,)
@@ -174,10 +175,6 @@ def _written_value(key: str, value: Any) -> str:
         texts = value if key == "edges" else (scalar(text, quoted=True) for text in value)
         return f"[{', '.join(texts)}]"
     return scalar(value, quoted=True) if key == "format" else str(value)
-
-
-def _value(column: Column, key: str) -> object:
-    return column.kind if key == "type" else getattr(column, key, None)
 
 
 def _as_stored(tally: Tally, texts: list[str]) -> pa.Array:
