@@ -12,7 +12,7 @@ import gzip
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from dp_core.errors import BadInput
 from dp_core.schema.codebooks.codebook import Codebook, Variable
@@ -175,7 +175,17 @@ def _csv_header(path: Path) -> list[str]:
     try:
         with path.open("rb") as raw:
             unpacked: Any = gzip.GzipFile(fileobj=raw) if compressed else raw
-            header = _first_record(unpacked)
+            # No byte after the first line is read.
+            line = unpacked.readline(MAX_HEADER_BYTES).decode("utf-8-sig")
+        if len(line) >= MAX_HEADER_BYTES:
+            raise csv.Error("too long")
+        # Strict: a quote that is never closed is an error, not a column name.
+        try:
+            header = next(csv.reader([line], strict=True), [])
+        except csv.Error:
+            if not any(f'"{mark}"' in line for mark in _OTHER_SEPARATORS):
+                raise
+            header = [line]  # quotation marks seem unclosed under another separator
     except UnicodeDecodeError:
         raise BadInput(
             f"{path.name}: its first line is not UTF-8 text; name a CSV or Parquet file.",
@@ -189,20 +199,6 @@ def _csv_header(path: Path) -> list[str]:
         ) from None
     _check_header(path, header)
     return header
-
-
-def _first_record(raw: BinaryIO) -> list[str]:
-    """Return the fields of the first line; no byte after it is read."""
-    line = raw.readline(MAX_HEADER_BYTES).decode("utf-8-sig")
-    if len(line) >= MAX_HEADER_BYTES:
-        raise csv.Error("too long")
-    # Strict: a quote that is never closed is an error, not a column name.
-    try:
-        return next(csv.reader([line], strict=True), [])
-    except csv.Error:
-        if any(f'"{mark}"' in line for mark in _OTHER_SEPARATORS):
-            return [line]  # quotation marks seem unclosed under another separator
-        raise
 
 
 def _check_header(path: Path, header: Sequence[str]) -> None:
