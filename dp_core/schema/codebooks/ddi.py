@@ -44,7 +44,11 @@ def read_ddi(raw: bytes, name: str, data: str) -> Codebook | None:
     if root.tag != "codeBook":
         return None
     found = root.findall("dataDscr/var")
-    wanted = _file(root, data)
+    files = root.findall("fileDscr")
+    named = [one for one in files if data and _words(one, "fileTxt/fileName") == data]
+    # The variables of a single file need no name of it.
+    described = named or (files if len(files) > 1 else [])
+    wanted = described[0].get("ID", "") if described else ""
     chosen = [one for one in found if wanted in one.get("files", "").split()]
     if not found:
         raise BadInput(
@@ -109,15 +113,6 @@ def _words(element: Element, path: str) -> str:
     """Return the text of the first element at a path, with all elements in it, on one line."""
     found = element.find(path)
     return "" if found is None else " ".join(" ".join(found.itertext()).split())
-
-
-def _file(root: Element, data: str) -> str:
-    """Return the identifier of the data file's description; empty if none is needed."""
-    files = root.findall("fileDscr")
-    for one in files:
-        if data and _words(one, "fileTxt/fileName") == data:
-            return one.get("ID", "")
-    return files[0].get("ID", "") if len(files) > 1 else ""
 
 
 def _of_codebook(var: Element) -> Variable:

@@ -21,7 +21,6 @@ from typing import Any, Literal
 from dp_core.kernel.coding.problems import Problem
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
-from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.rules.row_rules import row_rules
 
 Seen = Literal["profile", "rows", "table"]
@@ -107,8 +106,21 @@ def rules_of(schema: Schema, *, sets: bool = False) -> tuple[Rule, ...]:
         ]
     binned = [column for column in schema.released if not column.type.levels]
     dates = frozenset(one.name for one in binned if isinstance(bounds(one)[0], str))
-    own = [one for one in schema.expectations if not (sets and one.file_only)]
-    return (*found, *(_own(one, dates) for one in own))
+    for one in schema.expectations:
+        if not (sets and one.file_only):
+            found.append(
+                Rule(
+                    kind="own",
+                    about=one.name,
+                    problem=None,
+                    seen="rows" if one.sees == "aggregate" else one.sees,
+                    type=one.name,
+                    kwargs=one.arguments,
+                    file_only=one.file_only,
+                    dates=dates.intersection(one.columns),
+                )
+            )
+    return tuple(found)
 
 
 def suite_document(schema: Schema, *, sets: bool = False) -> dict[str, Any]:
@@ -198,17 +210,3 @@ def _none(kind: Kind, about: str, problem: Problem | None, column: str) -> Rule:
     """Return the rule that a counted column is 0."""
     kwargs = {"column": column, "max_value": 0}
     return Rule(kind, about, problem, "profile", "expect_column_values_to_be_between", kwargs)
-
-
-def _own(one: Expectation, dates: frozenset[str]) -> Rule:
-    seen: Seen = "rows" if one.sees == "aggregate" else one.sees
-    return Rule(
-        kind="own",
-        about=one.name,
-        problem=None,
-        seen=seen,
-        type=one.name,
-        kwargs=one.arguments,
-        file_only=one.file_only,
-        dates=dates.intersection(one.columns),
-    )
