@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from dp_core.text.documents.node import Node
-from dp_core.text.documents.strict_yaml import plain
 from dp_core.text.documents.typed_text import quote
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
@@ -82,7 +81,7 @@ def read_cluster(node: Node) -> CountingCluster:
         wait = keys["wait"].integer(minimum=1, maximum=MOST_SECONDS)
     return CountingCluster(
         cluster=name,
-        options={option: plain(value, option_scalar) for option, value in options.items()},
+        options={option: plain_value(value) for option, value in options.items()},
         workers=workers,
         adapt=_read_adapt(keys["adapt"]) if "adapt" in keys else None,
         wait=WAIT if wait is None else wait,
@@ -99,13 +98,22 @@ def _read_adapt(node: Node) -> tuple[int, int]:
     return least, most
 
 
-def option_scalar(node: Node) -> Plain:
-    """Return a scalar as a Python library takes it: by its form, a number, a truth value or a text.
+def plain_value(node: Node) -> Plain:
+    """Return a value as a Python library takes it: by its form, a number, a truth value or a text.
 
     Numbers and truth values are those of JSON, so that 007 and 01:00:00 are texts. A text in quotes
     stays a text.
+
+    Args:
+        node: Any value of a document.
     """
-    content = node.text() if node.content is not None else "~"
+    content = node.content
+    if content is None:
+        return None
+    if isinstance(content, tuple):
+        return [plain_value(item) for item in content]
+    if not isinstance(content, str):
+        return {key: plain_value(value) for key, value in content.items()}
     if node.quoted:
         return content
     if content == "~":

@@ -21,6 +21,7 @@ from typing import Any, Literal
 from dp_core.kernel.coding.problems import Problem
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
+from dp_core.schema.expectations.offered import Expectation
 from dp_core.schema.rules.row_rules import row_rules
 
 Seen = Literal["profile", "rows", "table"]
@@ -106,21 +107,8 @@ def rules_of(schema: Schema, *, sets: bool = False) -> tuple[Rule, ...]:
         ]
     binned = [column for column in schema.released if not column.type.levels]
     dates = frozenset(one.name for one in binned if isinstance(bounds(one)[0], str))
-    for one in schema.expectations:
-        if not (sets and one.file_only):
-            found.append(
-                Rule(
-                    kind="own",
-                    about=one.name,
-                    problem=None,
-                    seen="rows" if one.sees == "aggregate" else one.sees,
-                    type=one.name,
-                    kwargs=one.arguments,
-                    file_only=one.file_only,
-                    dates=dates.intersection(one.columns),
-                )
-            )
-    return tuple(found)
+    own = [one for one in schema.expectations if not (sets and one.file_only)]
+    return (*found, *(_own(one, dates) for one in own))
 
 
 def suite_document(schema: Schema, *, sets: bool = False) -> dict[str, Any]:
@@ -176,8 +164,6 @@ def bounds(column: Column) -> tuple[Any, Any]:
 
 def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
     column = column.in_sets
-    # The library reads numbers as binary64, so whole bounds beyond 2^53 are counted.
-    large = column.type.whole and max(map(abs, legal_range(column))) > 2**53
     for problem in Problem:
         # Levels have no other problems than these two, and other values do not have the second.
         possible = problem is Problem.MISSING or (problem is Problem.LEVEL) == bool(column.levels)
@@ -188,7 +174,7 @@ def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
             counted = unreadable(column, names)
         elif problem is Problem.LEVEL and len(column.levels) > MOST_LISTED:
             counted = unlisted_column(column, names)
-        elif problem is Problem.RANGE and large:
+        elif problem is Problem.RANGE and not _exact(column):
             counted = outside(column, names)
         if counted:
             yield _none("value", column.name, problem, counted)
@@ -206,7 +192,26 @@ def _of_values(column: Column, names: set[str]) -> Iterator[Rule]:
         yield Rule("value", column.name, problem, "profile", kind, kwargs)
 
 
+def _exact(column: Column) -> bool:
+    """Return whether the library keeps whole bounds as they are: it reads numbers as binary64."""
+    return column.type.continuous or all(abs(end) <= 2**53 for end in legal_range(column))
+
+
 def _none(kind: Kind, about: str, problem: Problem | None, column: str) -> Rule:
     """Return the rule that a counted column is 0."""
     kwargs = {"column": column, "max_value": 0}
     return Rule(kind, about, problem, "profile", "expect_column_values_to_be_between", kwargs)
+
+
+def _own(one: Expectation, dates: frozenset[str]) -> Rule:
+    seen: Seen = "rows" if one.sees == "aggregate" else one.sees
+    return Rule(
+        kind="own",
+        about=one.name,
+        problem=None,
+        seen=seen,
+        type=one.name,
+        kwargs=one.arguments,
+        file_only=one.file_only,
+        dates=dates.intersection(one.columns),
+    )

@@ -1,8 +1,8 @@
 import pytest
 
 from dp_core.errors import BadInput
-from dp_core.plan.counting_cluster import WAIT, option_scalar, read_cluster
-from dp_core.text.documents.strict_yaml import parse, plain
+from dp_core.plan.counting_cluster import WAIT, plain_value, read_cluster
+from dp_core.text.documents.strict_yaml import parse
 
 
 def read(text):
@@ -46,7 +46,7 @@ def test_every_key_is_read():
     ],
 )
 def test_a_value_is_what_its_form_says(text, value):
-    found = plain(parse(f"a: {text}", source="x").entries()["a"], option_scalar)
+    found = plain_value(parse(f"a: {text}", source="x").entries()["a"])
     assert (found, type(found)) == (value, type(value))
 
 
