@@ -141,17 +141,12 @@ def head_lines(codebook: Codebook, unit: str = UNIT_LINES) -> str:
     title, about = (" ".join(text.split()) for text in (codebook.title, codebook.description))
     missing = ("",) if codebook.missing_values is None else codebook.missing_values
     listed = ", ".join(scalar(text, quoted=True) for text in missing)
-    return "".join(
-        (
-            "version: 1\n",
-            f"title: {scalar(title)}\n"
-            if title
-            else "title:                   # what the file is, in one line\n",
-            f"description: {scalar(about)}\n" if about else "",
-            unit,
-            f"missing_values: [{listed}]     # texts that mean missing in the file\n",
-            "out_of_range: reject     # or clip (to min and max), or missing; also per column\n",
-        )
+    named = scalar(title) if title else "                  # what the file is, in one line"
+    described = f"description: {scalar(about)}\n" if about else ""
+    return (
+        f"version: 1\ntitle: {named}\n{described}{unit}"
+        f"missing_values: [{listed}]     # texts that mean missing in the file\n"
+        "out_of_range: reject     # or clip (to min and max), or missing; also per column\n"
     )
 
 
@@ -163,12 +158,8 @@ def _comment_lines(what: str, names: Sequence[str]) -> str:
 
 def _column(name: str, found: Variable, codebook: Codebook) -> tuple[str, bool]:
     """Return the draft of a column, and whether nothing of it is left to state."""
-    todo: list[tuple[str, str]] = []
     remarks = [f"  # {printable(one)}\n" for one in found.remarks]
-    if found.role == "id":
-        parts = [("role", "id")]
-    else:
-        parts, todo = _parts(found, codebook)
+    parts, todo = ([("role", "id")], []) if found.role == "id" else _parts(found, codebook)
     if found.description:
         parts.append(("description", scalar(" ".join(found.description.split()))))
     line = f"  {scalar(name)}: {{{', '.join(f'{word}: {text}' for word, text in parts)}}}\n"
