@@ -229,7 +229,13 @@ class _Records:
             )
         for wave in panel.waves:
             if not panel.balanced:
-                self._add(columns, panel.takes_part[wave], self._in(wave, place), place)
+                part = {
+                    "type": "category",
+                    "levels": TAKES_PART,
+                    "out_of_range": "reject",
+                    "description": f"Whether the person takes part in wave {wave}",
+                }
+                self._add(columns, panel.takes_part[wave], place.stating(part), place)
             for name, (node, waves) in varying.items():
                 if wave in waves:
                     one = self._faults.of(None, self._of_wave, name, node, wave, panel)
@@ -312,16 +318,6 @@ class _Records:
         if not own:
             raise keys["waves"].error("has no wave; list the waves that have the column.")
         return rest, tuple(wave for wave in waves if wave in own)
-
-    def _in(self, wave: str, place: Node) -> Node:
-        return place.stating(
-            {
-                "type": "category",
-                "levels": TAKES_PART,
-                "out_of_range": "reject",
-                "description": f"Whether the person takes part in wave {wave}",
-            }
-        )
 
     def _of_wave(self, name: str, node: Node, wave: str, panel: Panel) -> Node:
         """Return the definition of a varying column in one wave."""
