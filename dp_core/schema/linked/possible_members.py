@@ -57,10 +57,9 @@ def with_possible_members(schema: Schema, data: Dataset, *, rng: np.random.Gener
 
 
 def _with_possible_values(schema: Schema, data: Dataset, *, rng: np.random.Generator) -> Dataset:
-    linked = schema.linked
-    if linked is None:
-        raise ValueError("The schema is of a single table.")
     homes, persons = schema.household_schema, schema.person_schema
+    linked = schema.linked
+    assert linked is not None
     if not homes.rules and not persons.rules:
         return data
     rows = from_pair_rows(linked, data)
