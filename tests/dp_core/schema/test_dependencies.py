@@ -298,7 +298,10 @@ N = "  n: {type: integer, min: 0, max: 9, edges: [0, 3, 6, 10]}\n"
             "no missing level",
         ),
         (A + "  b: {type: category, levels: [u], follows: a, edges: [1]}\n", "'a' has levels"),
-        (A + "  b: {type: category, levels: [u], follows: a, map: no.csv}\n", "no.csv: there is no such file"),
+        (
+            A + "  b: {type: category, levels: [u], follows: a, map: no.csv}\n",
+            "there is no such file",
+        ),
         (A + "  b: {type: category, levels: [u], map: {x: u}}\n", "`follows`"),
         (A + "  b: {type: integer, min: 0, max: 1, follows: a, map: {}}\n", "`follows`"),
         (A + "  b: {type: category, levels: [u], role: id, follows: a}\n", "neither read nor"),
