@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import margin_of
 from dp_core.bundle.report.pictures.column_picture import estimate_column
-from dp_core.bundle.report.table_precision import Precision, precision_of
 from dp_core.client.released import Measurement, tables_of
 from dp_core.inference.combine import Rule
 from dp_core.inference.combining_rules import rule_of
@@ -52,14 +51,13 @@ class Code:
     r_table: str
 
 
-def example_code(published: Published, known: Precision | None = None) -> Code:
+def example_code(published: Published, pooled: Pooled) -> Code:
     """Return code for the columns of a release, in Python and in R.
 
     Args:
         published: The release.
-        known: Precision of its cells; computed by default.
+        pooled: All its measurements.
     """
-    pooled = (known or precision_of(published)).pooled
     column, number, table = _example(published)
     model, rule = _model(published, pooled), rule_of(published.mode, published.sets)
     total, degrees = _total(rule)
@@ -77,7 +75,7 @@ def example_code(published: Published, known: Precision | None = None) -> Code:
         "why_scaled": _WHY_SCALED if factor != 1 else "",
         "model": model,
         "column": column,
-        "level": _example_level(column, published, pooled) if column.levels else "",
+        "level": _example_level(column, pooled) if column.levels else "",
         "number": number,
         "half_width": margin_of(table, shares_of(published.schema.domain)) if table else 0,
         "together": _together(published, pooled, table) if table else "",
@@ -146,16 +144,15 @@ class _Model:
     formula: str
 
 
-def _model(published: Published, pooled: Pooled | None) -> _Model | None:
+def _model(published: Published, pooled: Pooled) -> _Model | None:
     """Return a linear regression that a measured table covers, or one of the mean alone."""
     # A survey weight is neither an outcome nor a predictor.
     columns = {column.name: column for column in _columns_to_read(published) if not column.role}
     numeric = [name for name, one in columns.items() if one.type.sums]
     best: tuple[tuple[int, float], str, tuple[str, ...]] | None = None
-    tables = tables_of(published.released)
     # Cached by column: a release may have hundreds of columns and a thousand tables.
-    frequent = cache(lambda name: _frequent(columns[name], tables, pooled))
-    for table in tables:
+    frequent = cache(lambda name: _frequent(columns[name], pooled))
+    for table in tables_of(published.released):
         for name in numeric:
             # Dates need a conversion, and a level that is in no set has no coefficient.
             others = tuple(
@@ -187,11 +184,11 @@ def _columns_to_read(published: Published) -> tuple[Column, ...]:
     return published.schema.columns if linked is None else published.schema.household_schema.columns
 
 
-def _frequent(column: Column, tables: Sequence[Measurement], pooled: Pooled | None) -> bool:
+def _frequent(column: Column, pooled: Pooled) -> bool:
     """Whether the noisy tables make it safe to assume that every set has every level."""
     if not column.levels:
         return True
-    found = estimate_column(column.name, tables, pooled)
+    found = estimate_column(column.name, pooled)
     return found is not None and bool(
         (found.counts[: len(column.levels)] > max(2 * found.half_width, 30)).all()
     )
@@ -235,16 +232,16 @@ def _example(published: Published) -> tuple[Column, int, Measurement | None]:
     return column, *best
 
 
-def _example_level(column: Column, published: Published, pooled: Pooled | None) -> str:
+def _example_level(column: Column, pooled: Pooled) -> str:
     """Return the label of the most frequent level according to the noisy tables."""
-    found = estimate_column(column.name, tables_of(published.released), pooled)
+    found = estimate_column(column.name, pooled)
     code = int(found.counts[: len(column.levels)].argmax()) if found else 0
     return column.levels[code].label
 
 
-def _together(published: Published, pooled: Pooled | None, table: Measurement) -> str:
+def _together(published: Published, pooled: Pooled, table: Measurement) -> str:
     """Return a comment on the precision of a cell if other measurements improve it; else empty."""
-    width = None if pooled is None else pooled.half_width(table.clique)
+    width = pooled.half_width(table.clique)
     if width is None or math.ceil(width) >= margin_of(table, shares_of(published.schema.domain)):
         return ""
     return (

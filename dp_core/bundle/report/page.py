@@ -24,7 +24,7 @@ from dp_core.accounts.requested import words_of
 from dp_core.bundle.files.expectations_file import EXPECTATIONS, expectations_in_words
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.carried_relations import carried_relations
-from dp_core.bundle.quality.relations import pool_release, relations
+from dp_core.bundle.quality.relations import relations
 from dp_core.bundle.quality.table_fit import check_fit, comparable, totals_distances
 from dp_core.bundle.report.area_map import area_maps
 from dp_core.bundle.report.example_code import example_code, size_factor
@@ -40,7 +40,7 @@ from dp_core.bundle.report.table_precision import (
     farthest,
     interactions,
     noisiest,
-    precision_of,
+    pools_by_set,
     ratio_text,
     summary_sentence,
     table_rows,
@@ -50,7 +50,7 @@ from dp_core.bundle.statement.citation import CITATION
 from dp_core.bundle.statement.deployment_registry import REGISTRY
 from dp_core.bundle.statement.release_json import origin_of, statement
 from dp_core.bundle.statement.sections import analyses_statement, prior_statement
-from dp_core.client.released import SparseTable, tables_of
+from dp_core.client.released import SparseTable
 from dp_core.inference.combining_rules import OFF, WORDING, rule_of
 from dp_core.kernel.counting.domain import Clique
 from dp_core.methods.reconstruction.estimates.functional_noise import cells
@@ -59,7 +59,6 @@ from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
-from dp_core.tables.cliques import shares_of
 from dp_core.text.pages.page_html import html_templates
 
 if TYPE_CHECKING:
@@ -98,30 +97,26 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         published: The release.
         tallies: One per synthetic set, of the marginals in `table_fit.needed_counts`.
     """
-    tables = tables_of(published.released)
     schema = published.written
     compared = comparable(published.released, schema.domain)
     fits = check_fit(compared, tallies, records=published.records)
-    known, linked = precision_of(published), schema.linked
+    pools, linked = pools_by_set(published), schema.linked
+    pooled = pools[0]
     counted = "records" if linked is None else "households"
-    lines = table_rows(fits, records=published.records, known=known)
+    lines = table_rows(fits, records=published.records, pools=pools)
     pictures: list[Picture] = [
         picture(
             column,
-            tables,
+            pooled,
             tallies,
             records=published.records,
             origin=None if column.name in schema.domain.columns else origin(schema, column.name),
-            pooled=known.pooled,
-            parts=shares_of(schema.domain),
             counted=counted,
         )
         for column in schema.released
         # Those of another member repeat those of a member.
         if linked is None or column.name not in linked.others
     ]
-    rows_public = published.records if published.records_public else None
-    pooled = pool_release(schema, published.released, rows=rows_public)
     if not published.sets:
         # A column of no noisy table has nothing to show.
         pictures = [drawn for drawn in pictures if drawn.source]
@@ -140,7 +135,6 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         lines=lines,
         shown=_TABLES_SHOWN,
         tables=len(fits),
-        pooled=known.pooled is not None,
         made=any(line.of.beyond for line in lines),
         verdicts=[
             (verdict, [line for line in lines if line.verdict == verdict]) for verdict in VERDICTS
@@ -154,7 +148,7 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
         weights=stated["sets"].get("weights"),
         facts=public_facts(published.schema, published.sets),
         distances=totals_distances(published.schema.totals, pooled),
-        code=example_code(published, known),
+        code=example_code(published, pooled),
         rule=rule,
         combine=WORDING[rule],
         off=OFF.get(origin_of(published.plan)),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from dp_core.bundle.published import Published
+from dp_core.bundle.quality.relations import pool_release
 from dp_core.bundle.quality.table_fit import TableFit
-from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool_interactions
+from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 
 FINE, CARE = 0.10, 0.50
 """Largest 95 % range of the noise, as a part of a typical cell, for the first two verdicts.
@@ -17,50 +18,18 @@ The count of a typical cell is the number of records divided by the number of ce
 VERDICTS = ("fit for use", "use with care", "coarse groups only")
 
 
-@dataclass(frozen=True, slots=True)
-class Precision:
-    """How precisely cells are known. Public: it follows from the noise scales.
-
-    Attributes:
-        pooled: All measurements, combined over the sets; None if no interaction was measured, so
-            that every table is described by its own noise.
-        of_set: The measurements that serve each set, by its number; at 0 those that serve all.
-    """
-
-    pooled: Pooled | None = None
-    of_set: Mapping[int, Pooled] = field(default_factory=dict)
-
-    def half_width(self, fit: TableFit) -> int | None:
-        """Return the half-width of the 95 % range of a cell of the whole table, in records.
-
-        None for an interaction if the other parts of its table were not measured.
-        """
-        pooled = self.of_set.get(fit.replicate)
-        found = None if pooled is None else pooled.half_width(fit.clique)
-        if found is None:
-            return None if fit.beyond else fit.half_width
-        # The range of a single table is exact; the pooled one assumes normal noise.
-        return math.ceil(found) if fit.beyond else min(math.ceil(found), fit.half_width)
-
-
-ALONE = Precision()
-"""Every table described by its own noise."""
-
-
-def precision_of(published: Published) -> Precision:
-    """Return how precisely the cells of a release's tables are known."""
-    domain = (published.schema.coarse or published.schema).domain
+def pools_by_set(published: Published) -> dict[int, Pooled]:
+    """Return the pooled measurements that serve each set, by its number; at 0 those of all sets."""
     rows = published.records if published.records_public else None
-    pooled = pool_interactions(domain, published.released, rows=rows)
-    if pooled is None:
-        return ALONE
-    of_set = {}
-    for number in {item.replicate for item in published.released}:
-        own = [item for item in published.released if item.replicate in (0, number)]
-        found = pool_interactions(domain, own, rows=rows)
-        if found is not None:
-            of_set[number] = found
-    return Precision(pooled, of_set)
+    numbers = {0} | {item.replicate for item in published.released}
+    return {
+        number: pool_release(
+            published.written,
+            [item for item in published.released if item.replicate in (0, number) or not number],
+            rows=rows,
+        )
+        for number in numbers
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +54,7 @@ class TableRow:
 
 
 def table_rows(
-    fits: Sequence[TableFit], *, records: float, known: Precision = ALONE
+    fits: Sequence[TableFit], *, records: float, pools: Mapping[int, Pooled]
 ) -> tuple[TableRow, ...]:
     """Return a row for each table, most accurate first.
 
@@ -94,14 +63,14 @@ def table_rows(
     Args:
         fits: One for every measurement.
         records: Public or estimated number of records.
-        known: Precision of the cells; by default every table has its own noise.
+        pools: Result of `pools_by_set`.
     """
     whole = {(frozenset(fit.clique), fit.replicate) for fit in fits if not fit.beyond}
     told = [
         (width, fit)
         for fit in fits
         if not (fit.beyond and (frozenset(fit.clique), fit.replicate) in whole)
-        and (width := known.half_width(fit)) is not None
+        and (width := _half_width(fit, pools)) is not None
     ]
     lines = []
     for width, fit in sorted(told, key=lambda each: (each[0] * each[1].cells, *_order(each[1]))):
@@ -119,6 +88,19 @@ def table_rows(
             )
         )
     return tuple(lines)
+
+
+def _half_width(fit: TableFit, pools: Mapping[int, Pooled]) -> int | None:
+    """Return the half-width of the 95 % range of a cell of the whole table, in records.
+
+    None for an interaction if the other parts of its table were not measured.
+    """
+    pooled = pools.get(fit.replicate)
+    found = None if pooled is None else pooled.half_width(fit.clique)
+    if found is None:
+        return None if fit.beyond else fit.half_width
+    # The range of a single table is exact; the pooled one assumes normal noise.
+    return math.ceil(found) if fit.beyond else min(math.ceil(found), fit.half_width)
 
 
 def interactions(fits: Sequence[TableFit]) -> list[TableFit]:

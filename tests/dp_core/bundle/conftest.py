@@ -20,6 +20,8 @@ from dp_core.bundle.files.codebook import set_name
 from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import tally_sets
+from dp_core.bundle.report.example_code import Code, example_code
+from dp_core.bundle.report.table_precision import pools_by_set
 from dp_core.bundle.writer import write_bundle
 from dp_core.client.noise_scale import sensitivities
 from dp_core.kernel.canonical import digest
@@ -298,6 +300,11 @@ def write(
 def tallied(published: Published, data: tuple[Dataset, ...]) -> tuple[Tally, ...]:
     """Return the counts of the sets that the report needs."""
     return tally_sets(published.schema.domain, published.released, [[one] for one in data])
+
+
+def code_of(published: Published) -> Code:
+    """The example code in its report."""
+    return example_code(published, pools_by_set(published)[0])
 
 
 def written(folder: Path, **options: Any) -> Path:

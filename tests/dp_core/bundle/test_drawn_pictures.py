@@ -20,10 +20,11 @@ from dp_core.bundle.report.pictures.heat_map import LIMITS
 from dp_core.confidential.utility import CONFIDENTIAL
 from dp_core.lab.comparison.utility_page import UtilityPage
 from dp_core.metrics.marginal_error import MarginalError
-from dp_core.metrics.noise_size import half_width
 from tests.browser import Page
 
 RGB = tuple[int, int, int]
+WIDE = 1.96
+"""Half of a 95 % interval in standard errors of normal noise, which the release has."""
 
 SQUARES = """(() => {
   const found = [];
@@ -116,8 +117,8 @@ def stated(bundle) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def expected(tables, stated) -> dict[frozenset[str], float | None]:
-    """Expected TVD of each pair by generalised least squares over all cells; None: not measured."""
+def estimates(tables) -> Callable[[tuple[str, ...]], tuple[np.ndarray, np.ndarray]]:
+    """Returns a table's counts by generalised least squares over all cells, and their errors."""
     columns = list(dict.fromkeys(name for clique in tables for name in clique))
     sizes = [tables[(name,)]["counts"].size for name in columns]
     cells = np.indices(sizes).reshape(len(sizes), -1)
@@ -130,14 +131,26 @@ def expected(tables, stated) -> dict[frozenset[str], float | None]:
 
     design = np.vstack([sums(clique) / table["scale"] for clique, table in tables.items()])
     covariance = np.linalg.pinv(design.T @ design, hermitian=True)
+    noisy = [table["counts"].ravel() / table["scale"] for table in tables.values()]
+    cells_found = covariance @ design.T @ np.concatenate(noisy)
+
+    def found(clique: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+        of = sums(clique)
+        return of @ cells_found, np.sqrt(np.einsum("ij,jk,ik->i", of, covariance, of))
+
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(tables, estimates, stated) -> dict[frozenset[str], float | None]:
+    """Expected TVD of each pair from the errors of its counts; None: not measured."""
+    columns = list(dict.fromkeys(name for clique in tables for name in clique))
     records = stated["sets"]["records"]["value"]
     found: dict[frozenset[str], float | None] = {}
     for pair in combinations(columns, 2):
         found[frozenset(pair)] = None
         if any({*pair} <= {*clique} for clique in tables):
-            of = sums(pair)
-            variance = np.einsum("ij,jk,ik->i", of, covariance, of)
-            tvd = np.sqrt(2 / math.pi * variance).sum() / (2 * records)
+            tvd = math.sqrt(2 / math.pi) * estimates(pair)[1].sum() / (2 * records)
             found[frozenset(pair)] = min(float(tvd), 1.0)
     return found
 
@@ -223,7 +236,7 @@ def test_the_scale_goes_one_way_in_lightness(page: Page, file, dark):
 
 @pytest.mark.parametrize("width", [1200, 360])
 def test_densities_and_whiskers_stand_where_the_numbers_are(
-    page, file, bundle, tables, stated, width
+    page, file, bundle, estimates, stated, width
 ):
     page.open(file, width=width)
     drawn = page.ask(DENSITY)
@@ -233,9 +246,9 @@ def test_densities_and_whiskers_stand_where_the_numbers_are(
 
     assert set(drawn) == set(edges)
     for name, ends in edges.items():
-        table, wide = tables[(name,)], np.diff(ends)
-        reach = half_width(table["noise"], table["scale"])
-        noisy = table["counts"]
+        wide = np.diff(ends)
+        noisy, errors = estimates((name,))
+        reach = WIDE * errors
         shares = np.mean(
             [np.histogram(one[name].to_numpy(), ends)[0] / one.num_rows for one in sets], axis=0
         )
@@ -257,12 +270,12 @@ def test_densities_and_whiskers_stand_where_the_numbers_are(
         assert ends_of("dots", "top") == pytest.approx(middle, abs=0.01)
 
 
-def test_bars_of_levels_have_the_length_of_their_shares(page, file, release, tables, stated):
+def test_bars_of_levels_have_the_length_of_their_shares(page, file, release, estimates, stated):
     page.open(file, width=1200)
     drawn = page.ask(ROWS)["sex"]
-    records, table = stated["sets"]["records"]["value"], tables[("sex",)]
-    reach = half_width(table["noise"], table["scale"])
-    low, high = (table["counts"] - reach) / records, (table["counts"] + reach) / records
+    records, (counts, errors) = stated["sets"]["records"]["value"], estimates(("sex",))
+    reach = WIDE * errors
+    low, high = (counts - reach) / records, (counts + reach) / records
     found = [np.bincount(one.column("sex"), minlength=len(low)) / one.rows for one in release[1]]
     shares, top = np.mean(found, axis=0), max(high.max(), np.max(found))
 

@@ -11,9 +11,10 @@ import pytest
 from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.report.example_code import _total, example_code, size_factor
 from dp_core.bundle.report.page import report
+from dp_core.bundle.report.table_precision import pools_by_set
 from dp_core.inference.combine import combine
 from dp_core.kernel.counting.domain import Domain
-from tests.dp_core.bundle.conftest import make_published, write
+from tests.dp_core.bundle.conftest import code_of, make_published, write
 from tests.measured import noisy_table
 from tests.schema_texts import read
 
@@ -60,7 +61,7 @@ def odd(release):
 
 
 def test_names_that_are_no_words_are_quoted(odd):
-    code = example_code(odd(("hours per week", "class")))
+    code = code_of(odd(("hours per week", "class")))
 
     assert code.formula == "Q('hours per week') ~ Q('class')"
     assert "smf.ols(\"Q('hours per week') ~ Q('class')\"" in code.python_regression
@@ -70,16 +71,14 @@ def test_names_that_are_no_words_are_quoted(odd):
 
 
 def test_rare_levels_and_dates_are_no_example(odd):
-    assert (
-        example_code(odd(("hours per week", "rare", "when"))).formula == "Q('hours per week') ~ 1"
-    )
-    assert example_code(odd(("hours per week", "rare", "class"))).formula.endswith("~ Q('class')")
+    assert code_of(odd(("hours per week", "rare", "when"))).formula == "Q('hours per week') ~ 1"
+    assert code_of(odd(("hours per week", "rare", "class"))).formula.endswith("~ Q('class')")
 
 
 def test_without_numbers_there_is_no_regression_and_the_page_says_the_rest(odd, release):
     only = dataclasses.replace(SCHEMA, columns=SCHEMA.columns[1:3])
     published = odd(("class",), schema=only)
-    code = example_code(published)
+    code = code_of(published)
 
     assert (code.formula, code.python_regression, code.r_regression) == ("", "", "")
     data = release[1][0].__class__(only.domain, np.zeros((2, 300), dtype=np.uint16))
@@ -95,14 +94,14 @@ def test_the_rule_is_in_every_code(odd):
         ("split", "W + B / m"),
         ("posterior", "W + (1 + 1 / m) * B"),
     ):
-        code = example_code(odd(("hours per week", "class"), mode=mode))
+        code = code_of(odd(("hours per week", "class"), mode=mode))
         for text in (code.python, code.r, code.python_regression, code.r_regression):
             assert total in text
         assert ("# too small" in code.python_regression) == (mode == "shared")
 
 
 def test_one_set_is_summarised_without_a_rule(odd):
-    code = example_code(odd(("hours per week", "class"), sets=1))
+    code = code_of(odd(("hours per week", "class"), sets=1))
 
     assert "B" not in code.python_regression
     assert "# one set:" in code.python_regression
@@ -111,13 +110,13 @@ def test_one_set_is_summarised_without_a_rule(odd):
 
 def test_another_size_than_the_file_s_is_in_every_code(odd):
     published = odd(("hours per week", "class"), records=1003.25)
-    code = example_code(published)
+    code = code_of(published)
 
     assert size_factor(published.set_rows, published.records) == pytest.approx(300 / 1003.25)
     assert size_factor(published.set_rows, 310.0) == 1.0
     for text in (code.python, code.r, code.python_regression, code.r_regression):
         assert "300 / 1003.25 * " in text
-    drawn = example_code(odd(("hours per week", "class"), records=1003.25, mode="posterior"))
+    drawn = code_of(odd(("hours per week", "class"), records=1003.25, mode="posterior"))
     assert "c = min(f.nobs for f in fits) / (300 / 1003.25) - len(Q)" in drawn.python_regression
     assert "c0 <- min(sapply(fits, nobs)) / (300 / 1003.25) - nrow(q)" in drawn.r_regression
 
@@ -131,7 +130,8 @@ def test_the_code_runs_as_it_stands(tmp_path, monkeypatch, capsys, mode, column)
     folder = write(tmp_path / "out", published, data, tmp_path / "scratch")
     schema = published.schema
     shown = dataclasses.replace(schema, columns=(schema.column(column),))
-    code, names = example_code(dataclasses.replace(published, schema=shown)), {}
+    pooled, names = pools_by_set(published)[0], {}
+    code = example_code(dataclasses.replace(published, schema=shown), pooled)
     monkeypatch.chdir(folder)
     exec(code.python, names)
     exec(code.python_table, {})
@@ -151,7 +151,7 @@ def test_a_weight_is_in_no_example_of_a_regression(release, weight):
         for column in published.schema.columns
     )
     schema = dataclasses.replace(published.schema, columns=columns)
-    assert weight not in example_code(dataclasses.replace(published, schema=schema)).formula
+    assert weight not in code_of(dataclasses.replace(published, schema=schema)).formula
 
 
 def assigned(code):
@@ -172,7 +172,7 @@ def assigned(code):
 
 @pytest.mark.parametrize("mode", ["shared", "split", "posterior"])
 def test_both_languages_compute_what_the_rule_says(odd, mode):
-    code = example_code(odd(("hours per week", "class"), mode=mode, sets=3))
+    code = code_of(odd(("hours per week", "class"), mode=mode, sets=3))
     python, r = assigned(code.python_regression), assigned(code.r_regression)
 
     assert python == r

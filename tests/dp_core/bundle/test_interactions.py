@@ -12,19 +12,18 @@ import pytest
 from dp_core.bundle.files.marginals_file import read_marginals, write_marginals
 from dp_core.bundle.quality.relations import measured_cliques
 from dp_core.bundle.quality.table_fit import check_fit, columns_of, comparable
-from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.report.page import report
 from dp_core.bundle.report.pictures.column_picture import estimate_column, picture
 from dp_core.bundle.report.provenance import headline, made_from
-from dp_core.bundle.report.table_precision import interactions, precision_of, table_rows
+from dp_core.bundle.report.table_precision import interactions, pools_by_set, table_rows
 from dp_core.bundle.verification.figures_check import counts_of_sets
 from dp_core.bundle.verification.verify import verify
 from dp_core.client.interactions import cell_stddev
-from dp_core.client.released import interactions_of, tables_of
+from dp_core.client.released import interactions_of
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.plan.quality_checks import public_figures
-from tests.dp_core.bundle.conftest import make_published, tallied, write
+from tests.dp_core.bundle.conftest import code_of, make_published, tallied, write
 from tests.dp_core.bundle.forgery import failed, relinked, resealed, statement_of
 from tests.measured import noisy_sums
 
@@ -113,10 +112,10 @@ def test_a_column_is_known_by_its_table_and_its_interaction_together(column):
     published, tallies = column
     measured = comparable(published.released, published.schema.domain)
     fits = check_fit(measured, tallies, records=published.records)
-    known = precision_of(published)
+    pools = pools_by_set(published)
     pooled = pool(published.schema.domain, published.released)
-    lines = {line.of.name: line for line in table_rows(fits, records=1000, known=known)}
-    alone = {line.of.name: line for line in table_rows(fits, records=1000)}
+    lines = {line.of.name: line for line in table_rows(fits, records=1000, pools=pools)}
+    alone = {line.of.name: line for line in table_rows(fits, records=1000, pools={})}
     assert lines["sex"].half_width == math.ceil(1.96 * pooled.variance(("sex",)) ** 0.5)
     assert lines["sex"].half_width < 0.8 * alone["sex"].half_width
     assert not lines["sex"].of.beyond
@@ -124,34 +123,28 @@ def test_a_column_is_known_by_its_table_and_its_interaction_together(column):
     assert lines["age × born"].of.beyond
     assert "age × born" not in alone
     assert lines["age × born"].half_width == math.ceil(pooled.half_width(("age", "born")))
-    widths = [line.half_width * line.of.cells for line in table_rows(fits, records=9, known=known)]
+    widths = [line.half_width * line.of.cells for line in table_rows(fits, records=9, pools=pools)]
     assert widths == sorted(widths)
 
     page = report(published, tallies)
     worst = max(lines.values(), key=lambda line: line.half_width * line.of.cells)
     assert f"{worst.of.name}, {worst.example}." in page
-    found = estimate_column("sex", tables_of(published.released), known.pooled)
+    found = estimate_column("sex", pools[0])
     np.testing.assert_allclose(found.counts, pooled.counts(("sex",)))
-    drawn = picture(
-        published.schema.column("sex"),
-        tables_of(published.released),
-        tallies,
-        records=published.records,
-        pooled=known.pooled,
-    )
+    drawn = picture(published.schema.column("sex"), pools[0], tallies, records=published.records)
     half = 100 * pooled.half_width(("sex",)) / published.records
     for mark in drawn.marks:
         assert mark.noisy_high - mark.noisy == pytest.approx(half)
         assert f"{mark.noisy:.1f} ± {half:.1f}" in page
     assert "an interaction and 3 noisy tables together." in page
-    for code in (example_code(published).python_table, example_code(published).r_table):
+    for code in (code_of(published).python_table, code_of(published).r_table):
         assert f"±{lines['sex'].half_width}." in code
 
 
 def test_of_a_public_number_of_rows_the_total_is_known(column):
     published, _ = column
     public = replace(published, records_public=True)
-    own, known = precision_of(published).pooled, precision_of(public).pooled
+    own, known = pools_by_set(published)[0], pools_by_set(public)[0]
     assert known.variance(("sex",)) < own.variance(("sex",))
     assert known.counts(("sex",)).sum() == pytest.approx(published.records)
 
@@ -161,12 +154,16 @@ def test_each_sets_own_measurements_are_not_anothers(column):
     domain = published.schema.domain
     split = [replace(item, replicate=1) for item in published.released]
     other = [replace(item, replicate=2, scale=item.scale / 100) for item in published.released]
-    found = precision_of(replace(published, released=(*split, *other)))
+    pools = pools_by_set(replace(published, released=(*split, *other)))
     fit = check_fit(comparable(split[:1], domain), tallies, records=1000)[0]
-    shared, (first, second) = replace(fit, replicate=0), (fit, replace(fit, replicate=2))
-    assert found.half_width(first) == precision_of(published).half_width(shared)
-    assert found.half_width(second) <= math.ceil(found.half_width(first) / 100)
-    assert found.pooled.half_width(("sex",)) < 0.1 * found.half_width(first)
+
+    def width(number, pools=pools):
+        (line,) = table_rows([replace(fit, replicate=number)], records=1000, pools=pools)
+        return line.half_width
+
+    assert width(1) == width(0, pools_by_set(published))
+    assert width(2) <= math.ceil(width(1) / 100)
+    assert pools[0].half_width(("sex",)) < 0.1 * width(1)
 
 
 def test_one_of_three_columns_carries_their_relation_only_with_those_of_all_pairs():

@@ -18,13 +18,13 @@ import dp_core as dp
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.linked_sets import codes_of_set, read_linked_set
 from dp_core.bundle.files.marginals_file import SHARES, UNIT, read_marginals
-from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.verification.verify import verify
 from dp_core.client.household_values import stored_shares
 from dp_core.plan.procedure import sample
 from dp_core.public_data.memory_release import MemoryRelease
 from dp_core.tables.household_rows import to_pair_rows
 from tests.dp_core.bundle import recomputed
+from tests.dp_core.bundle.conftest import code_of
 from tests.dp_core.bundle.forgery import edit_table, failed, put, reseal, resealed, statement_of
 from tests.linked_release import (
     SCHEMA,
@@ -350,7 +350,7 @@ def test_the_report_is_in_households_and_names_the_other_member(bundle):
 
 
 def test_the_examples_in_the_report_run_on_the_households(bundle, release, monkeypatch, capsys):
-    code = example_code(release[2])
+    code = code_of(release[2])
     assert "synthetic/set-{k}/homes.parquet" in code.python
     monkeypatch.chdir(bundle)
     exec(code.python, {})

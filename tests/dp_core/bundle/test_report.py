@@ -15,7 +15,6 @@ import pytest
 
 from dp_core.bundle.quality.pair_errors import set_distances
 from dp_core.bundle.quality.table_fit import TableFit, check_fit, needed_counts, tally_sets
-from dp_core.bundle.report.example_code import example_code
 from dp_core.bundle.report.page import bets, report
 from dp_core.bundle.report.pictures.column_picture import (
     density,
@@ -24,13 +23,14 @@ from dp_core.bundle.report.pictures.column_picture import (
     place_on_axis,
 )
 from dp_core.bundle.report.pictures.heat_map import short_percent, shown_columns
-from dp_core.bundle.report.table_precision import farthest, noisiest, table_rows
+from dp_core.bundle.report.table_precision import farthest, noisiest, pools_by_set, table_rows
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
+from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.metrics.marginal_error import Tally, tvd
 from dp_core.schema.definition import Choice, Column, Margin
 from dp_core.schema.reading.schema_file import parse_schema
-from tests.dp_core.bundle.conftest import Survey, make_published, tallied
+from tests.dp_core.bundle.conftest import Survey, code_of, make_published, tallied
 from tests.measured import noisy_table
 
 VOID = {"meta", "col", "br", "hr"}
@@ -146,7 +146,7 @@ def test_a_release_without_tables_still_has_a_page():
 
 def test_the_code_on_the_page_is_the_code_that_runs(bundle, release):
     text = (bundle / "report.html").read_text(encoding="utf-8")
-    code = example_code(release[0])
+    code = code_of(release[0])
 
     shown = [
         html.unescape(block)
@@ -170,33 +170,40 @@ def table(clique: tuple[str, ...], scale: float, replicate: int = 0, stage: str 
     )
 
 
-def test_a_column_is_estimated_from_its_least_noisy_table():
+def pooled(*tables):
+    return pool(Domain(("a", "b", "c"), (3, 4, 2)), tables)
+
+
+def test_a_column_is_estimated_from_all_its_tables():
     own, joint = table(("a",), 10.0, stage="one_way"), table(("a", "b"), 4.0)
-    found = estimate_column("a", [own, joint])
+    found = estimate_column("a", pooled(own, joint))
     assert found is not None
-    assert "margin" in found.source
-    np.testing.assert_array_equal(found.counts, joint.values.sum(axis=1))
-    assert found.half_width == pytest.approx(1.96 * 8, rel=1e-3)
-    found = estimate_column("a", [own, table(("a", "b"), 6.0)])
+    assert found.source == "2 noisy tables together"
+    # The margin of four cells has the standard deviation 8, that of the own table is 10.
+    parts = np.array([own.values / 100, joint.values.sum(axis=1) / 64])
+    np.testing.assert_allclose(found.counts, parts.sum(axis=0) / (1 / 100 + 1 / 64))
+    assert found.half_width == pytest.approx(1.96 / (1 / 100 + 1 / 64) ** 0.5, rel=1e-3)
+    found = estimate_column("a", pooled(own))
     assert found is not None
-    assert found.source == "its own noisy table"
-    assert found.half_width == 20
-    assert estimate_column("c", [own]) is None
+    assert found.source == "a noisy table"
+    assert found.half_width == pytest.approx(19.6, rel=1e-3)
+    assert estimate_column("c", pooled(own)) is None
 
 
 def test_measurements_of_several_sets_are_averaged():
-    found = estimate_column("a", [table(("a",), 10.0, 1), table(("a",), 10.0, 2)])
+    found = estimate_column("a", pooled(table(("a",), 10.0, 1), table(("a",), 10.0, 2)))
 
     assert found is not None
-    np.testing.assert_array_equal(found.counts, [15, 16, 17])
+    np.testing.assert_allclose(found.counts, [15, 16, 17])
     assert found.half_width == pytest.approx(1.96 * 10 / 2**0.5, rel=1e-3)
 
 
 def test_marks_stay_on_the_picture(release):
     published, data = release
     tallies = tallied(published, data)
+    pools = pools_by_set(published)
     for column in published.schema.columns:
-        drawn = picture(column, published.released, tallies, records=published.records)
+        drawn = picture(column, pools[0], tallies, records=published.records)
         assert len(drawn.marks) == column.size
         assert sum(mark.synthetic for mark in drawn.marks) == pytest.approx(100)
         for mark in drawn.marks:
@@ -223,10 +230,10 @@ def test_of_many_levels_the_most_frequent_have_rows_and_a_summary_counts_the_oth
         )
         for _ in range(sets)
     ]
-    drawn = picture(schema.column("v"), [noisy], tallies, records=200)
-    bare = picture(schema.column("v"), [], tallies, records=200)
+    drawn = picture(schema.column("v"), pool(schema.domain, [noisy]), tallies, records=200)
+    bare = picture(schema.column("v"), pool(schema.domain, []), tallies, records=200)
 
-    found = estimate_column("v", [noisy])
+    found = estimate_column("v", pool(schema.domain, [noisy]))
     half = 100 * found.half_width / 200
     shares = [
         tuple(float(100 * t.count(("v",))[code] / 200) for t in tallies) for code in range(40)
@@ -252,7 +259,7 @@ def test_of_many_levels_the_most_frequent_have_rows_and_a_summary_counts_the_oth
 def test_a_table_is_judged_by_the_noise_in_its_typical_cell():
     """600 records in 3 cells: a typical cell of 200, of which 10 % are 20 and half are 100."""
     fits = [TableFit(("a",), "measure", 0, 3, width, (), (), ()) for width in (20, 21, 100, 101)]
-    found = [(line.relative, line.verdict) for line in table_rows(fits, records=600.0)]
+    found = [(line.relative, line.verdict) for line in table_rows(fits, records=600.0, pools={})]
 
     assert found == [
         (pytest.approx(10), "fit for use"),
@@ -427,7 +434,7 @@ def test_the_worst_tables_are_named(release):
     published, data = release
     tallies = tallied(published, data)
     fits = check_fit(published.released, tallies, records=published.records)
-    lines = table_rows(fits, records=published.records)
+    lines = table_rows(fits, records=published.records, pools=pools_by_set(published))
 
     assert noisiest(lines)[0].relative == max(line.relative for line in lines)
     excess = {

@@ -16,6 +16,7 @@ from dp_core.confidential.original_values import original_values
 from dp_core.confidential.source import open_source
 from dp_core.errors import BadInput, SchemaViolation
 from dp_core.kernel.counting.dataset import Dataset
+from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.metrics.marginal_error import Tally
 from dp_core.schema.dependencies import dependency_in_words, origin
 from dp_core.schema.grid import on_grid
@@ -111,7 +112,9 @@ def test_a_picture_shows_the_counts_of_what_is_followed(schema):
     tally.add(Dataset(schema.domain, codes))
 
     column = schema.column("works")
-    shown = picture(column, [noisy], [tally], records=100, origin=(name, becomes))
+    shown = picture(
+        column, pool(schema.domain, [noisy]), [tally], records=100, origin=(name, becomes)
+    )
 
     assert [mark.label for mark in shown.marks] == ["none", "job", "(missing)"]
     assert [mark.synthetic for mark in shown.marks] == [40, 40, 20]
@@ -119,7 +122,7 @@ def test_a_picture_shows_the_counts_of_what_is_followed(schema):
     # Two noisy counts make one: the noise of the sum.
     wide = shown.marks[0].noisy_high - shown.marks[0].noisy
     assert wide == pytest.approx(np.sqrt(2) * 4, rel=0.05)
-    assert shown.source == "the noisy table age"
+    assert shown.source == "a noisy table"
 
 
 def test_the_document_reads_back_as_the_same_schema(schema):

@@ -19,15 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.client.released import Measurement
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.metrics.marginal_error import Tally
-from dp_core.metrics.noise_size import half_width_in_units, standard_deviation
 from dp_core.schema.definition import Column
 
 ROWS_AT_MOST = 16
 """Most codes with a row each. Of more levels the most frequent have one; of more bins none has."""
-_NORMAL = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,100 +107,42 @@ class Picture:
         return tuple(self.marks[place].label for place in places)
 
 
-def estimate_column(
-    column: str,
-    measurements: Sequence[Measurement],
-    pooled: Pooled | None = None,
-    parts: int = 1,
-) -> Estimate | None:
-    """Return the least noisy estimate of a column's counts; None if no table contains it.
-
-    It is a table of the column alone or the margin of a larger one (whose noise adds up). If every
-    set has its own measurement, it is the mean over them.
+def estimate_column(column: str, pooled: Pooled) -> Estimate | None:
+    """Return the estimate of a column's counts from all measurements; None if they do not tell it.
 
     Args:
         column: Name of the column.
-        measurements: Noisy tables.
-        pooled: All measurements combined, if interactions were measured; None otherwise.
-        parts: Shares of a unit, on which noise was drawn; 1 (the default) for records.
+        pooled: All measurements.
     """
-    if pooled is not None:
-        values, width = pooled.counts((column,)), pooled.half_width((column,))
-        if values is None or width is None:
-            return None
-        return Estimate(values, width, _together(pooled, column))
-    best: tuple[float, list[Measurement]] | None = None
-    groups: dict[tuple[object, ...], list[Measurement]] = {}
-    for table in measurements:
-        if column in table.clique:
-            groups.setdefault((table.clique, table.stage), []).append(table)
-    for tables in groups.values():
-        variance = math.fsum(_margin_variance(column, table) for table in tables) / len(tables) ** 2
-        if best is None or variance < best[0]:
-            best = (variance, tables)
-    if best is None:
+    counts, width = pooled.counts((column,)), pooled.half_width((column,))
+    if counts is None or width is None:
         return None
-    variance, tables = best
-    margins = np.array([_margin(column, table) for table in tables], dtype=np.float64)
-    counts: NDArray[np.float64] = margins.sum(axis=0) / len(tables)
-    first = tables[0]
-    if len(first.clique) == 1:
-        source = "its own noisy table"
-    else:
-        source = f"the margin of the noisy table {' × '.join(first.clique)}"
-    if len(tables) > 1:
-        source += f", mean of {len(tables)} measurements"
-    exact = len(tables) == 1 and len(first.clique) == 1
-    width = (
-        half_width_in_units(first.noise, first.scale, parts)
-        if exact
-        else _NORMAL * math.sqrt(variance)
-    )
-    return Estimate(counts, float(width), source)
-
-
-def _together(pooled: Pooled, column: str) -> str:
     tables = len(pooled.holders((column,)))
     several = f"{tables} noisy tables" if tables > 1 else "a noisy table"
     if (column,) not in pooled.interactions:
-        return f"{several} together" if tables > 1 else several
-    return f"an interaction and {several} together" if tables else "an interaction"
-
-
-def _margin(column: str, table: Measurement) -> NDArray[np.int64]:
-    axis = table.clique.index(column)
-    others = tuple(other for other in range(len(table.clique)) if other != axis)
-    margin: NDArray[np.int64] = table.values.sum(axis=others)
-    return margin
-
-
-def _margin_variance(column: str, table: Measurement) -> float:
-    size = table.domain.sizes[table.clique.index(column)]
-    return table.values.size / size * standard_deviation(table.noise, table.scale) ** 2
+        return Estimate(counts, width, f"{several} together" if tables > 1 else several)
+    both = f"an interaction and {several} together" if tables else "an interaction"
+    return Estimate(counts, width, both)
 
 
 def picture(
     column: Column,
-    measurements: Sequence[Measurement],
+    pooled: Pooled,
     tallies: Sequence[Tally],
     *,
     records: float,
     origin: tuple[str, NDArray[np.intp]] | None = None,
-    pooled: Pooled | None = None,
-    parts: int = 1,
     counted: str = "records",
 ) -> Picture:
     """Return the picture of one column.
 
     Args:
         column: The column.
-        measurements: Noisy tables.
+        pooled: All measurements.
         tallies: One per synthetic set, counting at least the single column.
         records: Public or estimated number of records of the file.
         origin: For a dependent column, the name of its source column, and for each code of the
             source the code of the dependent column.
-        pooled: All measurements combined, if interactions were measured; None otherwise.
-        parts: Shares of a unit, on which noise was drawn; 1 (the default) for records.
         counted: What is counted; `records` by default.
     """
     name, becomes = origin or (column.name, np.arange(column.size))
@@ -214,12 +153,12 @@ def picture(
         ],
         dtype=np.float64,
     ).reshape(len(tallies), column.size)
-    found = estimate_column(name, measurements, pooled, parts)
+    found = estimate_column(name, pooled)
     if origin and found:
         found = Estimate(
             _merge_counts(found.counts, becomes, column.size),
             found.half_width * math.sqrt(np.bincount(becomes).max()),
-            found.source.replace("its own noisy table", f"the noisy table {name}"),
+            found.source,
         )
     whole = max(records, 1.0)
     noisy = 100 * found.counts / whole if found else np.zeros(column.size)

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from dp_core.client.interactions import cell_variance
 from dp_core.client.noise_scale import NoiseScale
-from dp_core.client.released import Measurement, Released, Table, Totals, interactions_of
+from dp_core.client.released import Measurement, Released, Table, Totals
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Noise
 from dp_core.kernel.questions.linear_questions import Interaction
@@ -392,19 +392,6 @@ def pooled_records(domain: Domain, released: Sequence[Released]) -> int:
     """
     found = pool(domain, released).counts(())
     return 0 if found is None else max(0, round(float(found)))
-
-
-def pool_interactions(
-    domain: Domain, released: Sequence[Released], *, rows: float | None = None
-) -> Pooled | None:
-    """Return `pool` of the measurements if one is an interaction, otherwise None.
-
-    Without interactions, pooling adds little to a table's own cells.
-    """
-    if not interactions_of(released):
-        return None
-    found = pool(domain, released, rows=rows)
-    return found if found.interactions else None
 
 
 def _fourth(
