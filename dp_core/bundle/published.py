@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from dp_core.accounts.guarantee import Guarantee, implied, theorem_of
-from dp_core.accounts.ledger_position import Adoption, Place, Total, stated_adoptions
+from dp_core.accounts.ledger_position import Place, Total
 from dp_core.accounts.requested import Privacy
 from dp_core.bundle.best_set import BEST, BestSet
 from dp_core.client.released import Released
@@ -113,11 +113,6 @@ class Published:
     def written(self) -> Schema:
         """The schema as written, with what was chosen privately."""
         return self.schema.coarse or self.schema
-
-    @property
-    def adoptions(self) -> tuple[Adoption, ...]:
-        """Adoptions of the ledger before the settlement."""
-        return stated_adoptions(self.receipts[-1].body) if self.receipts else ()
 
     @property
     def moment(self) -> str:

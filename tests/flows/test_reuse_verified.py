@@ -130,7 +130,7 @@ def without_the_section(document):
     [
         (signed_by_nobody, "measurements"),
         (renamed, "measurements"),
-        (reworded, "measurements"),
+        (reworded, "wording"),
         (of_a_cheaper_charge, "measurements"),
         (of_another_account, "measurements"),
         (of_another_plan, "measurements"),

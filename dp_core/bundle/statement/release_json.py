@@ -15,17 +15,20 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dp_core.accounts.guarantee import Guarantee
-from dp_core.accounts.ledger_position import Adoption, Total
+from dp_core.accounts.ledger_position import Adoption, Total, stated_adoptions
 from dp_core.accounts.requested import unprotected, words_of
 from dp_core.bundle.published import Published
 from dp_core.bundle.statement.citation import suggested_citation
 from dp_core.bundle.statement.sections import (
     MEASUREMENTS,
+    analyses_statement,
     decision_statement,
     measurements_statement,
-    method_statement,
+    prior_statement,
     refusals_statement,
-    sets_statement,
+    rules_statement,
+    totals_statement,
+    weights_statement,
 )
 from dp_core.bundle.statement.spent_budget import accounting_json
 from dp_core.errors import BadInput
@@ -36,6 +39,8 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.document import ProtectedUnit
 from dp_core.kernel.privacy import Relation
 from dp_core.methods import registry
+from dp_core.methods.bin_density import fitting
+from dp_core.plan import chosen_domain
 from dp_core.plan.release_spec import plain_options
 from dp_core.schema.panel.panel_waves import Panel
 
@@ -128,6 +133,8 @@ def statement(
     privacy, plan = published.privacy, plain(published.plan)
     written = plain(published.schema.document)
     settled = published.receipts[-1].body if published.receipts else None
+    adoptions = stated_adoptions(settled) if settled else ()
+    adopted = [{**one.to_json(), "in_words": adopted_in_words(one)} for one in adoptions]
     document: dict[str, Any] = {
         "format": {"name": FORMAT_NAME, "version": FORMAT_VERSION},
         "release": {
@@ -140,14 +147,18 @@ def statement(
         "guarantee": {
             "neighbours": privacy.neighbours,
             **privacy.protects.stated,
-            **guaranteed_json(
-                privacy.relation,
-                privacy.protects,
-                (published.enforced, published.guarantee, published.also),
-                published.totals,
-                published.adoptions,
-                published.schema.panel,
+            **_unit_json(privacy.relation, privacy.protects, published.schema.panel),
+            "enforced": guarantee_json(published.enforced),
+            "tightest": guarantee_json(published.guarantee),
+            "also": published.also and guarantee_json(published.also),
+            "in_words": in_words(
+                published.guarantee, privacy.neighbours, words_of(privacy.protects)
             ),
+            "over_all_releases": [
+                *(over_all(total) for total in published.totals),
+                *(each["in_words"] for each in adopted),
+            ],
+            "not_covered": not_covered(privacy.protects.word),
         },
         "method": {
             "name": published.method,
@@ -155,7 +166,12 @@ def statement(
             "plan_sha256": digest(plan),
             "schema": written,
             "schema_sha256": digest(written),
-            **method_statement(published.plan, published.schema),
+            **_stated(
+                domain=chosen_domain.statement(published.schema),
+                densities=fitting.statement(published.schema),
+                analyses=analyses_statement(published.plan),
+                prior=prior_statement(published.plan),
+            ),
         },
         "accounting": accounting_json(published.currency, privacy.relation, published.paid),
         "software": dict(sorted((published.software or software_versions()).items())),
@@ -167,20 +183,26 @@ def statement(
             "head": published.head,
             "place": published.place and dataclasses.asdict(published.place),
             "totals": [total_json(total) for total in published.totals],
-            **adopted_json(published.adoptions),
+            **_stated(adopted=adopted),
         },
         "sets": {
             "m": published.sets,
             "rows": list(published.set_rows),
             **({"persons": list(published.persons)} if published.schema.linked else {}),
-            **({"best": published.best.to_json()} if published.best else {}),
+            **_stated(best=published.best and published.best.to_json()),
             "mode": published.mode,
             "seed": published.seed,
             "records": {
                 "value": round(published.records, 3),
                 "how": "public" if published.records_public else "estimated from noisy tables",
             },
-            **sets_statement(published.schema, published.sets, published.off, published.ruled),
+            **_stated(
+                weights=weights_statement(published.schema, published.off),
+                totals=totals_statement(published.schema) if published.sets else None,
+                rules=rules_statement(
+                    published.schema, published.ruled if published.sets else None
+                ),
+            ),
         },
         "inference": inference_statement(
             published.mode, published.sets, origin=origin_of(published.plan)
@@ -204,6 +226,11 @@ def statement(
     document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}
     document["sha256"] = digest(document)
     return document
+
+
+def _stated(**found: object) -> dict[str, object]:
+    """Return the keys that a statement has, because there is something to say."""
+    return {name: value for name, value in found.items() if value}
 
 
 def origin_of(plan: Mapping[str, Any]) -> Origin:
@@ -342,12 +369,6 @@ def over_all(total: Total) -> str:
     return sentence
 
 
-def adopted_json(adoptions: Sequence[Adoption]) -> dict[str, object]:
-    """Return what the section `ledger` says about adoptions; empty if there were none."""
-    stated = [{**one.to_json(), "in_words": adopted_in_words(one)} for one in adoptions]
-    return {"adopted": stated} if stated else {}
-
-
 def adopted_in_words(adoption: Adoption) -> str:
     """Return a sentence about an adoption of the ledger, for people."""
     sentence = (
@@ -383,39 +404,6 @@ def total_json(total: Total) -> dict[str, object]:
             }
             for day, kind, composition, epsilon, delta in total.changed
         ],
-    }
-
-
-def guaranteed_json(
-    relation: Relation,
-    protects: ProtectedUnit,
-    guarantees: tuple[Guarantee, Guarantee, Guarantee | None],
-    totals: Sequence[Total],
-    adoptions: Sequence[Adoption] = (),
-    panel: Panel | None = None,
-) -> dict[str, object]:
-    """Return what the section `guarantee` says beside neighbours and unit.
-
-    Args:
-        relation: Which files are neighbours.
-        protects: Who is protected.
-        guarantees: Enforced, tightest, and the one that holds as well, if any.
-        totals: Totals of the account that paid and of those it belongs to.
-        adoptions: Adoptions of the ledger; none by default.
-        panel: The waves of a panel; None (the default) if there are none.
-    """
-    enforced, tightest, also = guarantees
-    return {
-        **_unit_json(relation, protects, panel),
-        "enforced": guarantee_json(enforced),
-        "tightest": guarantee_json(tightest),
-        "also": also and guarantee_json(also),
-        "in_words": in_words(tightest, relation.neighbours, words_of(protects)),
-        "over_all_releases": [
-            *(over_all(total) for total in totals),
-            *(adopted_in_words(adoption) for adoption in adoptions),
-        ],
-        "not_covered": not_covered(protects.word),
     }
 
 

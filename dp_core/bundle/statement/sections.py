@@ -1,6 +1,6 @@
 """Sections and keys of the statement that follow from plan, schema and settlement alone.
 
-`release_json` writes them, and `verify` recomputes them.
+`release_json` puts them together, for `release.json` and for `verify`, which makes it again.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ from typing import Any
 from dp_core.inference.formulas.declared_statistic import is_statistic
 from dp_core.kernel.canonical import digest
 from dp_core.kernel.document import ProtectedUnit
-from dp_core.methods.bin_density.fitting import statement as densities
 from dp_core.methods.replicates.survey_weights import in_words as total_in_words
-from dp_core.plan.chosen_domain import statement as chosen
 from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.quality_checks import Threshold, verdicts
 from dp_core.schema.definition import Schema
@@ -24,41 +22,6 @@ MEASUREMENTS = "measurements"
 """Name of the section about the earlier release whose noisy tables are used."""
 TOLERANCE = 1e-9
 """Relative deviation from a public total up to which the weights meet it."""
-
-
-def method_statement(plan: Mapping[str, Any], schema: Schema) -> dict[str, object]:
-    """Return the keys of `method` that not every statement has.
-
-    Args:
-        plan: `Plan.document()`, as Python values or as read from JSON.
-        schema: Schema of the release, with densities and with what was chosen privately.
-    """
-    stated = {
-        "domain": chosen(schema) if schema.private else None,
-        "densities": densities(schema),
-        "analyses": analyses_statement(plan),
-        "prior": prior_statement(plan),
-    }
-    return {name: value for name, value in stated.items() if value}
-
-
-def sets_statement(
-    schema: Schema, sets: int, off: Sequence[float], ruled: Mapping[str, object] | None
-) -> dict[str, object]:
-    """Return the keys of `sets` that not every statement has.
-
-    Args:
-        schema: Schema of the release.
-        sets: Number of its sets.
-        off: Largest relative deviation of each set's weights from a public total.
-        ruled: Result of `table_fit.ruled_tables`; None without rules between columns.
-    """
-    stated = {
-        "weights": weights_statement(schema, off),
-        "totals": totals_statement(schema) if sets else None,
-        "rules": rules_statement(schema, ruled) if sets else None,
-    }
-    return {name: value for name, value in stated.items() if value is not None}
 
 
 def weights_statement(schema: Schema, off: Sequence[float]) -> dict[str, object] | None:

@@ -27,8 +27,7 @@ from dp_core.accounts.chain_audit import first_bad_link
 from dp_core.accounts.plain_entries import result_hash
 from dp_core.bundle.files.codebook import MARGINALS
 from dp_core.bundle.files.marginals_file import Measured
-from dp_core.bundle.statement.release_json import STATEMENT, currency_json
-from dp_core.bundle.statement.sections import MEASUREMENTS, measurements_statement
+from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.bundle.verification.claims import (
     Charge,
     Claims,
@@ -51,7 +50,6 @@ from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.kernel.questions.query_scores import QueryCounts
 from dp_core.kernel.questions.vetted import SUMS
 from dp_core.kernel.step_names import interaction_step, step_name, table_step
-from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.reading.measurements_reader import MEASURING
 
 _SET = re.compile(r"set ([1-9][0-9]{0,5}): ")
@@ -296,7 +294,6 @@ def _committed_form(item: Measured, shares: int) -> NDArray[np.int64]:
 
 def check_measurements(
     folder: Path,
-    document: Mapping[str, Any],
     claims: Claims,
     first: Path | None,
     fault: str | Undecided | None,
@@ -305,8 +302,7 @@ def check_measurements(
 
     Args:
         folder: The bundle.
-        document: Its statement.
-        claims: Its claims.
+        claims: Claims of its statement.
         first: Bundle of the earlier release; None to check without it.
         fault: What is wrong in that bundle, or cannot be decided; None if it verifies, or without
             it.
@@ -316,7 +312,7 @@ def check_measurements(
         return (
             "The release measured its tables itself, so there is no earlier bundle to compare.",
         )
-    wrong = [*_not_connected(document, claims, earlier)]
+    wrong = [*_not_connected(claims, earlier)]
     if first is None:
         return tuple(wrong) or (
             f"By the receipts stated here, release {earlier.name!r:.80} paid for the noisy tables."
@@ -333,7 +329,7 @@ def check_measurements(
     )
 
 
-def _not_connected(document: Mapping[str, Any], claims: Claims, earlier: Claims) -> Iterator[str]:
+def _not_connected(claims: Claims, earlier: Claims) -> Iterator[str]:
     """Yield what contradicts that the release used the earlier one's tables and nothing else."""
     body: Mapping[str, Any] = claims.reserve.body
     name = f"release {earlier.name!r:.80}"
@@ -350,14 +346,8 @@ def _not_connected(document: Mapping[str, Any], claims: Claims, earlier: Claims)
         yield f"The reservation does not name {name} with its last receipt."
     if digest(earlier.plan) != earlier.reserve.body["plan"]:
         yield f"The plan of {name} is not the one that was reserved: its hash differs."
-    used = EarlierRelease(
-        earlier.name, claims.account, earlier.plan, earlier.receipts, earlier.place
-    )
-    made = measurements_statement(used, earlier.plan, currency_json(earlier.currency))
-    if canonical_json(document[MEASUREMENTS]) != canonical_json(made):
-        yield f"{STATEMENT} states '{MEASUREMENTS}' unlike the receipts and the plan of {name}."
-    spec = claims.plan["spec"]
-    if spec.get("measurements") != used.document():
+    spec, used = claims.plan["spec"], claims.used
+    if used is None or spec.get("measurements") != used.document():
         yield f"The plan does not name {name} with its plan and its last receipt."
     for key in ("schema", *MEASURING):
         if canonical_json(spec.get(key)) != canonical_json(earlier.plan["spec"].get(key)):

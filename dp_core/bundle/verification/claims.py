@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, cast, get_args
 
 from dp_core.accounts.guarantee import Guarantee
-from dp_core.accounts.ledger_position import Adoption, Place, Total, stated_adoptions
+from dp_core.accounts.ledger_position import Place, Total
 from dp_core.accounts.plain_entries import read_receipt
 from dp_core.accounts.signatures import is_signed, signed_message
 from dp_core.bundle.best_set import BEST, BestSet
@@ -36,6 +36,7 @@ from dp_core.methods import registry
 from dp_core.methods.bin_density.fitting import with_statement as with_stated_densities
 from dp_core.methods.registry import Family
 from dp_core.plan.chosen_domain import read_statement, with_choices
+from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.schema.compiled import kernel_document
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import on_grid
@@ -118,7 +119,6 @@ class Claims(Facts):
         settled: Receipt of the settlement; None if there is none.
         persons: Number of persons of each set of linked tables; empty otherwise.
         totals: Totals of the accounts that paid, from the settlement; empty without one.
-        adoptions: Adoptions of the ledger, from the settlement; empty without one.
         place: Place and signature of the last receipt; None if not stated.
         signature: Public key and signature of the whole statement; None if it is not signed.
         message: The message that was signed.
@@ -140,7 +140,6 @@ class Claims(Facts):
     settled: Receipt | None
     persons: tuple[int, ...]
     totals: tuple[Total, ...]
-    adoptions: tuple[Adoption, ...]
     place: Place | None
     signature: tuple[str, str] | None
     message: bytes
@@ -178,6 +177,13 @@ class Claims(Facts):
             return True
         message = signed_message(self.head, self.place.link)
         return is_signed(self.place.public_key, message, self.place.signature)
+
+    @property
+    def used(self) -> EarlierRelease | None:
+        """The release whose noisy tables are used, as stated; None if this one measured."""
+        if (one := self.earlier) is None:
+            return None
+        return EarlierRelease(one.name, self.account, one.plan, one.receipts, one.place)
 
     @property
     def payer(self) -> Claims:
@@ -237,7 +243,6 @@ def read_claims(document: Mapping[str, Any]) -> Claims:
             Total.from_json(total)
             for total in cast("Sequence[Any]", settled.body["totals"] if settled else ())
         ),
-        adoptions=stated_adoptions(settled.body) if settled else (),
         off=tuple(map(float, document["sets"].get("weights", {}).get("largest_deviation", ()))),
         place=_place(ledger["place"]),
         signature=signed and (_text(signed["public_key"]), _text(signed["signature"])),

@@ -6,30 +6,16 @@ and every checksum recomputed, readers would see a guarantee that the receipts d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import datetime
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from dp_core.accounts.guarantee import PLD, Guarantee, shown, theorem_of
-from dp_core.accounts.requested import TABLE_STAGES
-from dp_core.bundle.statement.citation import suggested_citation
-from dp_core.bundle.statement.release_json import (
-    STATEMENT,
-    adopted_json,
-    currency_json,
-    guaranteed_json,
-    origin_of,
-    total_json,
-)
-from dp_core.bundle.statement.sections import (
-    MEASUREMENTS,
-    decision_statement,
-    method_statement,
-    refusals_statement,
-    sets_statement,
-    thresholds_of,
-)
-from dp_core.bundle.statement.spent_budget import accounting_json
+from dp_core.accounts.guarantee import PLD, shown, theorem_of
+from dp_core.accounts.requested import TABLE_STAGES, Privacy
+from dp_core.bundle.published import Published
+from dp_core.bundle.statement.release_json import STATEMENT, statement
+from dp_core.bundle.statement.sections import decision_statement, thresholds_of
 from dp_core.bundle.verification.claims import (
     Claims,
     Undecided,
@@ -47,25 +33,23 @@ from dp_core.plan.fixed_plan import fixed_beforehand
 from dp_core.plan.quality_checks import verdicts
 
 _STATED: Mapping[str, frozenset[str]] = {
-    "release": frozenset({"name", "created", "version"}),
+    "release": frozenset({"name"}),
     "guarantee": frozenset({"neighbours", *UNIT_KEYS}),
     "method": frozenset({"plan", "plan_sha256", "schema"}),
-    "ledger": frozenset({"id", "account", "receipts", "head", "place"}),
-    "sets": frozenset({"rows", "persons", "best"}),
+    "ledger": frozenset({"account", "receipts", "head", "place"}),
+    "sets": frozenset({"persons", "best"}),
 }
-"""Keys of each section that `_remade` does not always yield; other checks compare them."""
-_WHOLE = frozenset(
-    {
-        *(*_STATED, "accounting", "checks", "format", "inference", "decision", "refusals"),
-        *("software", "files", "signature", "sha256"),
-    }
-)
+"""Sections that are compared key by key, and the keys of each that other checks compare."""
+_ELSEWHERE = ("format", "decision", "checks", "software", "files", "signature", "sha256")
+"""Other keys of a statement that are not compared here."""
 
 
 def check_statement(
     document: Mapping[str, Any], claims: Claims
 ) -> str | tuple[str, ...] | Undecided:
     """Return that every part of a statement follows from plan and receipts, or which do not.
+
+    The statement is made again from plan and receipts. Only `_published` takes values from it.
 
     Args:
         document: The statement.
@@ -75,46 +59,47 @@ def check_statement(
         `Undecided` if no part differs but the plan's method is unknown, because the method decides
         what the statement says about intervals.
     """
-    wrong = [
-        f"{STATEMENT} states {name!r:.40}, which is not part of a statement."
-        for name in sorted(set(document) - _WHOLE - ({MEASUREMENTS} if claims.earlier else set()))
+    spec = claims.plan["spec"]
+    made = statement(_published(document, claims), document["files"])
+    made["method"]["schema_sha256"] = spec["schema"]["sha256"]
+    if unknown := unknown_method(claims.plan):
+        mode = spec["synthesize"]["mode"]
+        possible = [inference_statement(mode, claims.sets, origin=each) for each in ORIGINS]
+        made["inference"] = next(
+            (each for each in possible if each == document["inference"]), possible[0]
+        )
+    parts: list[tuple[str, Mapping[str, Any], Mapping[str, Any], Collection[str]]] = [
+        ("", document, made, (*_ELSEWHERE, *_STATED))
     ]
-    mode, origin = claims.plan["spec"]["synthesize"]["mode"], origin_of(claims.plan)
-    possible = ORIGINS if origin == "unknown" else (origin,)
-    payer, settled = claims.payer, claims.settled.body if claims.settled else None
-    sections = {
-        "inference": [inference_statement(mode, claims.sets, origin=each) for each in possible],
-        "accounting": [accounting_json(payer.currency, claims.relation, payer.receipts)],
-        "refusals": [refusals_statement(settled)],
-    }
-    wrong += [
-        f"{STATEMENT} states {name!r} unlike plan and receipts."
-        for name, made in sections.items()
-        if canonical_json(document[name]) not in map(canonical_json, made)
-    ]
-    remade = dict(_remade(document, claims))
-    wrong += [
-        f"{STATEMENT} states '{section}.{name:.40}', which is not part of a statement."
-        for section, names in _STATED.items()
-        for name in sorted(set(document[section]) - names)
-        if (section, name) not in remade
-    ]
-    for (section, name), made in remade.items():
-        stated = document[section]
-        if name not in stated or canonical_json(stated[name]) != canonical_json(made):
-            wrong.append(f"{STATEMENT} states '{section}.{name}' unlike plan and receipts.")
+    parts += [(f"{name}.", document[name], made[name], known) for name, known in _STATED.items()]
+    wrong = []
+    for within, stated, remade, known in parts:
+        wrong += [
+            f"{STATEMENT} states {within + name!r:.60}, which is not part of a statement."
+            for name in stated
+            if name not in remade
+        ]
+        wrong += [
+            f"{STATEMENT} states {within + name!r} unlike plan and receipts."
+            for name, value in remade.items()
+            if name not in known
+            and ((within and name not in stated) or _differ(stated[name], value))
+        ]
     wrong += [
         f"The plan in {STATEMENT} states {name!r} unlike the reservation."
         for name, planned, reserved in _plan_and_reservation(claims)
-        if canonical_json(planned) != canonical_json(reserved)
+        if _differ(planned, reserved)
     ]
     if wrong:
         return tuple(wrong)
-    if origin == "unknown":
-        name = unknown_method(claims.plan)
+    if unknown:
         what = "what it says about intervals from the sets ('inference')"
-        return undecided_by_method(name, claims.program, what)
+        return undecided_by_method(unknown, claims.program, what)
     return "Sentences, decimals and copied values agree with the plan and the receipts."
+
+
+def _differ(one: object, other: object) -> bool:
+    return canonical_json(one) != canonical_json(other)
 
 
 def _plan_and_reservation(claims: Claims) -> Iterator[tuple[str, object, object]]:
@@ -135,66 +120,64 @@ def _plan_and_reservation(claims: Claims) -> Iterator[tuple[str, object, object]
     yield "account", plan["spec"]["account"], claims.account
 
 
-def _remade(
-    document: Mapping[str, Any], claims: Claims
-) -> Iterator[tuple[tuple[str, str], object]]:
-    """Yield keys of a statement with the values that plan and receipts imply."""
-    reserved, settled, spec = claims.reserve.body, claims.settled, claims.plan["spec"]
-    synthesize = spec["synthesize"]
-    if settled is not None:
-        yield ("release", "created"), f"{settled.at}T00:00:00Z"
-        yield ("ledger", "id"), settled.body["ledger"]
-    yield ("release", "title"), document["method"]["schema"]["title"]
-    yield ("release", "revises"), reserved.get("revises")
-    version = document["release"]["version"]
-    if reserved.get("revises") is None or type(version) is not int or version < 2:
-        yield ("release", "version"), 1 if reserved.get("revises") is None else 2
-    yield ("release", "cite_as"), suggested_citation(document)
-
-    epsilon, delta = claims.enforced
-    enforced = Guarantee(epsilon=epsilon, delta=delta, theorem=theorem_of(claims.payer.currency))
-    guarantees = enforced, claims.tightest, claims.also
-    for name, value in guaranteed_json(
-        claims.relation,
-        claims.schema.unit,
-        guarantees,
-        claims.totals,
-        claims.adoptions,
-        claims.schema.panel,
-    ).items():
-        yield ("guarantee", name), value
-
-    yield ("method", "name"), spec["method"]
-    yield ("method", "schema_sha256"), spec["schema"]["sha256"]
-    for name, value in method_statement(claims.plan, claims.schema).items():
-        yield ("method", name), value
-
-    yield ("ledger", "currency"), currency_json(claims.currency)
-    yield ("ledger", "totals"), [total_json(total) for total in claims.totals]
-    for name, value in adopted_json(claims.adoptions).items():
-        yield ("ledger", name), value
-
-    yield ("sets", "m"), synthesize["sets"]
-    yield ("sets", "mode"), synthesize["mode"]
-    yield ("sets", "seed"), synthesize["seed"]
-    records: dict[str, object] = dict(document["sets"]["records"])
-    public = claims.relation.rows_public
-    records["how"] = "public" if public else "estimated from noisy tables"
-    if not claims.sets:
-        # `check_figures` compares the number with the noisy tables.
-        yield ("sets", "rows"), []
-    elif synthesize["rows"] == "same":
-        records["value"] = round(sum(claims.rows) / len(claims.rows))
+def _published(document: Mapping[str, Any], claims: Claims) -> Published:
+    """Return the release as plan and receipts describe it, with what other checks compare."""
+    reserved: Mapping[str, Any] = claims.reserve.body
+    spec, stated = claims.plan["spec"], document["sets"]
+    release, made = document["release"], spec["synthesize"]
+    settled, (epsilon, delta), revises = claims.settled, claims.enforced, reserved.get("revises")
+    version = release["version"]
+    if revises is None or type(version) is not int or version < 2:
+        version = 1 if revises is None else 2
+    rows, records = claims.rows, stated["records"]["value"]
+    if made["sets"] and made["rows"] == "same":
+        records = round(sum(rows) / len(rows))
     else:
-        yield ("sets", "rows"), [synthesize["rows"]] * claims.sets
-    yield ("sets", "records"), records
+        # `check_figures` compares the number of records with the noisy tables.
+        rows = (made["rows"],) * made["sets"]
     # `check_sets` compares weights and totals with the sets, `check_rules` the figures of rules.
-    stated = document["sets"]
-    off = stated["weights"]["largest_deviation"] if claims.schema.weight is not None else ()
-    names = ("tables", "mean_tvd_to_noisy", "mean_expected_tvd")
-    figures = {name: value for name, value in stated.get("rules", {}).items() if name in names}
-    for name, value in sets_statement(claims.schema, claims.sets, off, figures).items():
-        yield ("sets", name), value
+    figures = ("tables", "mean_tvd_to_noisy", "mean_expected_tvd")
+    ruled = {name: value for name, value in stated.get("rules", {}).items() if name in figures}
+    return Published(
+        release=claims.name,
+        title=document["method"]["schema"]["title"],
+        created=datetime.datetime.fromisoformat(
+            f"{settled.at}T00:00:00Z" if settled else release["created"]
+        ),
+        privacy=Privacy(
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=claims.relation.neighbours,
+            protects=claims.schema.unit,
+        ),
+        currency=claims.payer.currency,
+        method=spec["method"],
+        plan=claims.plan,
+        schema=claims.schema,
+        ledger=str(settled.body["ledger"]) if settled else document["ledger"]["id"],
+        account=claims.account,
+        receipts=claims.receipts,
+        released=(),
+        sets=made["sets"],
+        rows=rows,
+        mode=made["mode"],
+        seed=made["seed"],
+        records=records,
+        records_public=claims.relation.rows_public,
+        tightest=claims.tightest,
+        also=claims.also,
+        totals=claims.totals,
+        place=claims.place,
+        revises=revises,
+        version=version,
+        off=claims.off,
+        ruled=ruled,
+        software=document["software"],
+        checks=document["checks"],
+        measurements=claims.used,
+        persons=claims.persons,
+        best=claims.best,
+    )
 
 
 def check_decision(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
@@ -220,7 +203,7 @@ def check_decision(document: Mapping[str, Any], claims: Claims) -> str | tuple[s
         wrong.append("Its own thresholds exclude the release from publication.")
     if verdict == "hold" and approval is None:
         wrong.append("Its own thresholds require approval, but no receipt records a decision.")
-    if canonical_json(document["decision"]) != canonical_json(made):
+    if _differ(document["decision"], made):
         wrong.append("The statement reports another decision than its receipts.")
     if wrong:
         return tuple(wrong)

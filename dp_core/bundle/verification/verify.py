@@ -224,10 +224,7 @@ def verify(
     checks += _tables(measured, document, claims)
     if claims.earlier is not None or measurements is not None:
         checks.append(
-            _guard(
-                "measurements",
-                lambda: check_measurements(folder, document, claims, measurements, first),
-            )
+            _guard("measurements", lambda: check_measurements(folder, claims, measurements, first))
         )
     checks.append(
         _guard(
