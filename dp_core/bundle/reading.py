@@ -17,7 +17,6 @@ from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.statement.release_json import STATEMENT, origin_of
 from dp_core.bundle.statement.sections import declared_formulas
 from dp_core.bundle.verification.claims import Facts, read_claims
-from dp_core.bundle.verification.files_check import check_files
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from dp_core.inference.combine import Rule, known_rule
@@ -174,22 +173,13 @@ def read_bundle(folder: Path) -> Bundle:
     Raises:
         BadInput: if the folder is not a bundle, or the bundle was changed.
     """
-    found = verify(folder)
-    document: dict[str, Any] = {}
-    for check in found.failures:
-        if check.name == "files":
-            document = json.loads((folder / STATEMENT).read_bytes())
-            listed = {*document["files"], STATEMENT}
-            wrong = check_files(
-                folder, {name for name in listed if (folder / name).exists()}, document
-            )
-            if isinstance(wrong, str):
-                continue
-            raise BadInput(_not_whole(folder, wrong[0]))
+    for check in verify(folder, more_files=True).failures:
         if not check.decided:
             raise BadInput(f"{folder} cannot be read as a release here: {check.sentence}")
-        raise BadInput(_not_whole(folder, check.sentence))
-    document = document or json.loads((folder / STATEMENT).read_bytes())
+        raise BadInput(
+            f"{folder} is not a release as it was published: {check.sentence} Download it again."
+        )
+    document = json.loads((folder / STATEMENT).read_bytes())
     claims = read_claims(document)
     stated = cast("dict[str, Any]", document["inference"])
     measured = read_marginals(folder / MARGINALS)
@@ -204,7 +194,3 @@ def read_bundle(folder: Path) -> Bundle:
             ((each.event, each.asks) for each in claims.payer.charges), claims.schema
         ),
     )
-
-
-def _not_whole(folder: Path, sentence: str) -> str:
-    return f"{folder} is not a release as it was published: {sentence} Download it again."

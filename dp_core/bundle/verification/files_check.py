@@ -56,18 +56,24 @@ def files_in(folder: Path) -> set[str]:
 
 
 def check_files(
-    folder: Path, found: set[str], document: Mapping[str, Any]
+    folder: Path, found: set[str], document: Mapping[str, Any], *, more: bool
 ) -> str | tuple[str, ...]:
-    """Return that the files found are those in the statement, or which are not."""
+    """Return that the files found are those in the statement, or which are not.
+
+    Args:
+        folder: The bundle.
+        found: Paths of all its files.
+        document: Its statement.
+        more: Whether the folder may hold files that the statement does not name.
+    """
     listed = document["files"]
     wrong: list[str] = []
     for needed in (MARGINALS, CODEBOOK, REPORT, REGISTRY, CITATION):
         if needed not in listed:
             wrong.append(f"{STATEMENT} lists no {needed}.")
     wrong += [f"{name} is missing." for name in sorted(set(listed) - found)]
-    wrong += [
-        f"{name} does not belong to the release." for name in sorted(found - {*listed, STATEMENT})
-    ]
+    others = () if more else sorted(found - {*listed, STATEMENT})
+    wrong += [f"{name} does not belong to the release." for name in others]
     for name in sorted(set(listed) & found):
         path = folder / name
         if path.is_symlink() or not path.is_file():

@@ -167,7 +167,11 @@ class Verification(Answer):
 
 
 def verify(
-    folder: Path, *, trusted: Collection[str] = (), measurements: Path | None = None
+    folder: Path,
+    *,
+    trusted: Collection[str] = (),
+    measurements: Path | None = None,
+    more_files: bool = False,
 ) -> Verification:
     """Return the results of all checks of a bundle.
 
@@ -177,6 +181,8 @@ def verify(
             statement. Empty: any key, or none.
         measurements: Bundle of the earlier release whose noisy tables this one uses; None (the
             default) to check what this bundle states about that release only.
+        more_files: Whether the folder may hold files that do not belong to the release; False by
+            default.
 
     Raises:
         BadInput: if `folder` or `measurements` is not a folder that contains a statement.
@@ -204,7 +210,7 @@ def verify(
         return Verification(folder, (document,))
     version = document["format"]["version"]
     checks = [Check("statement", True, f"{STATEMENT} is complete, format {version}.")]
-    checks.append(_guard("files", lambda: check_files(folder, found, document)))
+    checks.append(_guard("files", lambda: check_files(folder, found, document, more=more_files)))
     claims = _attempt("receipts", lambda: read_claims(document))
     if isinstance(claims, Check):
         return Verification(folder, (*checks, claims))
