@@ -158,26 +158,25 @@ def public_figures(
     )
 
 
-def figure_values(checks: Mapping[str, Any]) -> dict[Figure, float | None]:
-    """Return the figures that may have a threshold, from the `checks` of a statement."""
-    upper = [float(item["interval"][1]) for item in checks["charged"]]
-    public = {item["figure"]: item["value"] for item in checks["public"]}
-    return {
-        "worst_tvd": largest(upper),
-        "mean_tvd": _round_or_none(mean(upper)),
-        "fit": public.get("fit"),
-    }
-
-
 def verdicts(
     thresholds: Sequence[Threshold], checks: Mapping[str, Any]
 ) -> tuple[list[dict[str, object]], Verdict]:
     """Return the verdict of each threshold, and the most severe of them.
 
+    Args:
+        thresholds: The thresholds of the plan.
+        checks: The `checks` of a statement.
+
     Privacy:
         Post-processing of public and charged figures.
     """
-    values = figure_values(checks)
+    upper = [float(item["interval"][1]) for item in checks["charged"]]
+    public = {item["figure"]: item["value"] for item in checks["public"]}
+    values: dict[Figure, float | None] = {
+        "worst_tvd": largest(upper),
+        "mean_tvd": _round_or_none(mean(upper)),
+        "fit": public.get("fit"),
+    }
     verdicts = [threshold.judge(values[threshold.figure]) for threshold in thresholds]
     said = [
         {**threshold.to_json(), "value": values[threshold.figure], "verdict": verdict}

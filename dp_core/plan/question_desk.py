@@ -85,22 +85,10 @@ def load_desk(path: Path) -> QuestionDesk:
         path: The desk file.
 
     Raises:
-        BadInput: for any mistake, with its file, line and key, and what is expected there.
+        BadInput: for any mistake, with its file, line and key, and what is expected there. Those of
+            single keys and of the schema are listed together.
     """
-    root = load(path, advice=HOW_TO_WRITE).root
-    return read_desk(root, path.absolute().parent)
-
-
-def read_desk(root: Node, folder: Path) -> QuestionDesk:
-    """Return the question desk that the top value of a file describes.
-
-    Args:
-        root: The top value.
-        folder: Folder to which the paths in it are relative.
-
-    Raises:
-        BadInput: for any fault; those of single keys and of the schema are listed together.
-    """
+    root, folder = load(path, advice=HOW_TO_WRITE).root, path.absolute().parent
     faults = Faults(root.source, each=bool(root.line))
     entries = root.entries(example="`version: 1`, `account: ...`, `data: ...`")
     if "release" in entries or "columns" in entries:

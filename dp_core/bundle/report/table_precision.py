@@ -81,7 +81,10 @@ def table_rows(
             TableRow(
                 of=fit,
                 half_width=width,
-                example=within_words(_round_number(typical), width),
+                example=(
+                    f"a count of {_round_number(typical):,} usually has an error of at most"
+                    f" {width:,}"
+                ),
                 relative=100 * relative,
                 verdict=VERDICTS[level],
                 mark=("good", "care", "poor")[level],
@@ -118,16 +121,6 @@ def _order(fit: TableFit) -> tuple[object, ...]:
 def ratio_text(ratio: float) -> str:
     """Return a distance ratio for people; a dash if there is none."""
     return "–" if math.isnan(ratio) else f"{ratio:.2f}"
-
-
-def within_words(count: int, half_width: int) -> str:
-    """Return the noise of one cell as a clause.
-
-    >>> within_words(200, 12)
-    'a count of 200 usually has an error of at most 12'
-    """
-    size, most = with_separators(count), with_separators(half_width)
-    return f"a count of {size} usually has an error of at most {most}"
 
 
 def summary_sentence(fits: Sequence[TableFit]) -> str:

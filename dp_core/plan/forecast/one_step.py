@@ -71,16 +71,6 @@ def better_plan(spec: ReleaseSpec) -> Plan | None:
     return columns
 
 
-def measured_at_once(spec: ReleaseSpec, what: Literal["columns", "joint"]) -> ReleaseSpec:
-    """Return the spec in which `auto` measures known tables with the shares of the looks."""
-    assert isinstance(spec.selector, Auto)
-    selector = dataclasses.replace(spec.selector, at_once=what)
-    freed = {stage: Fraction(0) for stage in selector.idle}
-    measure = spec.shares["measure"] + sum(spec.shares[stage] for stage in freed)
-    shares = {**spec.shares, **freed, "measure": measure}
-    return dataclasses.replace(spec, selector=selector, shares=shares)
-
-
 def _open(spec: ReleaseSpec) -> bool:
     """Return whether the spec leaves it open what is measured, and public values can decide it."""
     selector, schema = spec.selector, spec.schema
@@ -98,8 +88,16 @@ def _open(spec: ReleaseSpec) -> bool:
 
 
 def _plan_at_once(spec: ReleaseSpec, what: Literal["columns", "joint"]) -> Plan | None:
-    """Return the plan of measuring at once; None if it is impossible or has no pure epsilon."""
-    other = measured_at_once(spec, what)
+    """Return the plan in which `auto` measures known tables with the shares of the looks.
+
+    It is None if that is impossible, or has no pure epsilon.
+    """
+    assert isinstance(spec.selector, Auto)
+    selector = dataclasses.replace(spec.selector, at_once=what)
+    freed = {stage: Fraction(0) for stage in selector.idle}
+    measure = spec.shares["measure"] + sum(spec.shares[stage] for stage in freed)
+    shares = {**spec.shares, **freed, "measure": measure}
+    other = dataclasses.replace(spec, selector=selector, shares=shares)
     try:
         other.selector.check(spec.schema.domain)
         plan = make_plan(other)
