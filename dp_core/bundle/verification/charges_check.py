@@ -37,6 +37,7 @@ from dp_core.bundle.verification.claims import (
 )
 from dp_core.client.household_values import scale_in_households, stored_shares
 from dp_core.client.released import Answers, SparseTable, Totals
+from dp_core.errors import BadInput
 from dp_core.kernel.canonical import canonical_json, digest
 from dp_core.kernel.counting.sparse_cells import sparse_result
 from dp_core.kernel.exact import exact_fraction
@@ -296,16 +297,19 @@ def check_measurements(
     folder: Path,
     claims: Claims,
     first: Path | None,
-    fault: str | Undecided | None,
-) -> str | tuple[str, ...] | Undecided:
+    fault: BadInput | None,
+) -> str | tuple[str, ...]:
     """Return whose noisy tables a release uses, or what contradicts that.
 
     Args:
         folder: The bundle.
         claims: Claims of its statement.
         first: Bundle of the earlier release; None to check without it.
-        fault: What is wrong in that bundle, or cannot be decided; None if it verifies, or without
-            it.
+        fault: What is wrong in that bundle, or cannot be decided (`Undecided`); None if it
+            verifies, or without it.
+
+    Raises:
+        Undecided: if nothing is wrong here, but that bundle cannot be decided.
     """
     earlier = claims.earlier
     if earlier is None:
@@ -319,9 +323,10 @@ def check_measurements(
             " Not compared with the bundle of that release: name its folder with --measurements."
         )
     if isinstance(fault, Undecided):
-        said = f"The bundle {first} cannot be verified here: {fault.sentence}"
-        return tuple(wrong) or Undecided(said)
-    wrong += [f"The bundle {first} does not verify: {fault}"] if fault else []
+        if not wrong:
+            raise Undecided(f"The bundle {first} cannot be verified here: {fault.message}")
+        return tuple(wrong)
+    wrong += [f"The bundle {first} does not verify: {fault.message}"] if fault else []
     wrong += [] if fault else _unlike(folder, earlier, first)
     return tuple(wrong) or (
         f"Tables, charges and signatures are those of release {earlier.name!r:.80} in"

@@ -370,15 +370,8 @@ def program_of(document: Mapping[str, Any]) -> str:
     return f"dp_release {version}" if known else "the version of dp_release"
 
 
-@dataclass(frozen=True, slots=True)
-class Undecided:
-    """The finding of a check that this program cannot decide.
-
-    Attributes:
-        sentence: What is unknown, and which version of the program to install.
-    """
-
-    sentence: str
+class Undecided(BadInput):
+    """A check that this program cannot decide: what is unknown, and which version to install."""
 
 
 def unknown_method(plan: Mapping[str, Any]) -> str:
@@ -416,7 +409,7 @@ def _unknown(family: Family, name: object) -> str:
 
 
 def undecided_by_method(name: str, program: str, what: str) -> Undecided:
-    """Return the finding that something cannot be checked, and what to install.
+    """Return the error that something cannot be checked, and what to install.
 
     Args:
         name: Name of the method.

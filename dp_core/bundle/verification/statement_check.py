@@ -18,7 +18,6 @@ from dp_core.bundle.statement.release_json import STATEMENT, statement
 from dp_core.bundle.statement.sections import decision_statement, thresholds_of
 from dp_core.bundle.verification.claims import (
     Claims,
-    Undecided,
     contradicted_terms,
     currency,
     undecided_by_method,
@@ -44,9 +43,7 @@ _ELSEWHERE = ("format", "decision", "checks", "software", "files", "signature", 
 """Other keys of a statement that are not compared here."""
 
 
-def check_statement(
-    document: Mapping[str, Any], claims: Claims
-) -> str | tuple[str, ...] | Undecided:
+def check_statement(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
     """Return that every part of a statement follows from plan and receipts, or which do not.
 
     The statement is made again from plan and receipts. Only `_published` takes values from it.
@@ -55,9 +52,9 @@ def check_statement(
         document: The statement.
         claims: Its claims.
 
-    Returns:
-        `Undecided` if no part differs but the plan's method is unknown, because the method decides
-        what the statement says about intervals.
+    Raises:
+        Undecided: if no part differs but the plan's method is unknown, because the method decides
+            what the statement says about intervals.
     """
     spec = claims.plan["spec"]
     made = statement(_published(document, claims), document["files"])
@@ -94,7 +91,7 @@ def check_statement(
         return tuple(wrong)
     if unknown:
         what = "what it says about intervals from the sets ('inference')"
-        return undecided_by_method(unknown, claims.program, what)
+        raise undecided_by_method(unknown, claims.program, what)
     return "Sentences, decimals and copied values agree with the plan and the receipts."
 
 
@@ -216,13 +213,14 @@ def check_decision(document: Mapping[str, Any], claims: Claims) -> str | tuple[s
     )
 
 
-def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
+def check_guarantee(claims: Claims) -> str | tuple[str, ...]:
     """Return that reservation and noise imply the stated guarantees, or which they do not.
 
     Args:
         claims: Claims of the statement; they are not trusted.
 
     Raises:
+        Undecided: if a guarantee holds for a method that is not known.
         Exception: one of `claims.GARBAGE` if a value does not have the expected form.
     """
     body: Mapping[str, Any] = claims.reserve.body
@@ -264,7 +262,7 @@ def check_guarantee(claims: Claims) -> str | tuple[str, ...] | Undecided:
             )
     if undecided and not wrong:
         what = "whether its plan fixed all noise beforehand, as the stated guarantee requires,"
-        return undecided_by_method(unknown, claims.program, what)
+        raise undecided_by_method(unknown, claims.program, what)
     return tuple(wrong) or " ".join(sentences)
 
 

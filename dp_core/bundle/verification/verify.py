@@ -63,10 +63,6 @@ _MOST_BYTES = 1 << 30
 _Result = TypeVar("_Result")
 
 
-class _OtherFormat(BadInput):
-    """A statement of a format version that this program does not read."""
-
-
 @dataclass(frozen=True, slots=True)
 class Check:
     """The result of one check.
@@ -248,12 +244,11 @@ def verify(
     return Verification(folder, tuple(checks))
 
 
-def _first_failure(folder: Path, trusted: Collection[str]) -> str | Undecided | None:
+def _first_failure(folder: Path, trusted: Collection[str]) -> BadInput | None:
     """Return the first fault of a bundle, or what cannot be decided; None if it verifies."""
-    found = verify(folder, trusted=trusted)
-    if found.undecided:
-        return Undecided(found.failures[0].sentence)
-    return next((check.sentence for check in found.failures if check.decided), None)
+    failures = sorted(verify(folder, trusted=trusted).failures, key=lambda each: not each.decided)
+    kinds = ((BadInput if each.decided else Undecided)(each.sentence) for each in failures)
+    return next(kinds, None)
 
 
 def _attempt(name: str, make: Callable[[], _Result]) -> _Result | Check:
@@ -261,7 +256,7 @@ def _attempt(name: str, make: Callable[[], _Result]) -> _Result | Check:
     try:
         return make()
     except BadInput as error:
-        return Check(name, False, error.message, decided=not isinstance(error, _OtherFormat))
+        return Check(name, False, error.message, decided=not isinstance(error, Undecided))
     except OSError as error:
         return Check(name, False, f"A file of the release cannot be read ({error.strerror}).")
     except GARBAGE as error:
@@ -269,16 +264,11 @@ def _attempt(name: str, make: Callable[[], _Result]) -> _Result | Check:
         return Check(name, False, f"{STATEMENT} does not have the expected form ({what}).")
 
 
-def _guard(name: str, check: Callable[[], str | tuple[str, ...] | Undecided]) -> Check:
-    """Return a check's finding as a `Check`: a text passed, a tuple lists what failed.
-
-    `Undecided` has not passed.
-    """
+def _guard(name: str, check: Callable[[], str | tuple[str, ...]]) -> Check:
+    """Return a check's finding as a `Check`: a text passed, a tuple lists what failed."""
     finding = _attempt(name, check)
     if isinstance(finding, Check):
         return finding
-    if isinstance(finding, Undecided):
-        return Check(name, False, finding.sentence, decided=False)
     if isinstance(finding, str):
         return Check(name, True, finding)
     more = f" And {len(finding) - 3} more." if len(finding) > 3 else ""
@@ -289,7 +279,7 @@ def _read_statement(path: Path) -> dict[str, Any]:
     """Return a statement of this format whose checksum matches.
 
     Raises:
-        BadInput: if it is anything else; `_OtherFormat` if it has another format.
+        BadInput: if it is anything else; `Undecided` if it has another format.
         Exception: one of `GARBAGE` if it does not have the expected form.
     """
     try:
@@ -307,7 +297,7 @@ def _read_statement(path: Path) -> dict[str, Any]:
     if type(version) is not int or version != FORMAT_VERSION:
         older = isinstance(version, int) and version < FORMAT_VERSION
         made_it = f"the dp-release that made it ({program_of(document)})"
-        raise _OtherFormat(
+        raise Undecided(
             f"{STATEMENT} has format version {version!r:.20}, but this program reads"
             f" {FORMAT_VERSION}; verify it with {made_it if older else 'a newer dp-release'}."
         )
