@@ -47,7 +47,7 @@ import numpy as np
 
 from benchmarks.auto_parts.files import rows_about
 from benchmarks.auto_parts.generated import GENERATED
-from benchmarks.promise_parts.calibrating import Sample, calibrations, tables
+from benchmarks.promise_parts.calibrating import Sample, calibrations, table
 from benchmarks.trial import trial_plan
 from dp_core.errors import ReleaseError
 from dp_core.kernel.counting.dataset import Dataset
@@ -307,12 +307,12 @@ def measure(
                 file.write(json.dumps({"case": asdict(case), "refused": f"ended: {status}"}) + "\n")
 
 
-def samples(made: Sequence[Truth]) -> tuple[list[Sample], list[Sample]]:
-    """Return what theory expects of releases, and what they were, for pairs and for triples.
+def samples(made: Sequence[Truth]) -> list[Sample]:
+    """Return what theory expects of the pairs of releases, and what they were.
 
     Releases that theory does not cover are left out.
     """
-    found: tuple[list[Sample], list[Sample]] = ([], [])
+    found: list[Sample] = []
     for truth in made:
         plan = plan_of(truth.case, Domain(truth.names, truth.sizes), truth.rows_about)
         if "select" not in plan.spec.document:
@@ -322,10 +322,9 @@ def samples(made: Sequence[Truth]) -> tuple[list[Sample], list[Sample]]:
         if ends is None:
             continue
         kind, columns = (selection, truth.case.mode), len(truth.sizes)
-        for place, error in enumerate(truth.errors[1:]):
-            least, most = ((each.two, each.three)[place] for each in ends)
-            if min(least, error) > 0:
-                found[place].append(Sample(truth.case.file, kind, columns, (least, most), error))
+        least, most, error = ends[0].two, ends[1].two, truth.errors[1]
+        if min(least, error) > 0:
+            found.append(Sample(truth.case.file, kind, columns, (least, most), error))
     return found
 
 
@@ -349,8 +348,8 @@ def report(made: Sequence[Truth], every: Sequence[str], kept: Path) -> None:
     print(f"# {len(made)} releases of {len({t.case.file for t in made})} files in {kept.name};")
     print("# half A has the constants, half B checks them; add-remove, 5 sets")
     print()
-    head = ("preset", "mode", "A: two-way", "B: two-way", "B: three-way", "median high/low", "")
-    print("{:22}{:12}{:>12}{:>12}{:>14}{:>17}".format(*head))
+    head = ("preset", "mode", "A: two-way", "B: two-way", "median high/low", "")
+    print("{:22}{:12}{:>12}{:>12}{:>17}".format(*head))
     sums: Counter[str] = Counter()
     ratios = []
     for kind, own in sorted(found.items()):
@@ -365,17 +364,14 @@ def report(made: Sequence[Truth], every: Sequence[str], kept: Path) -> None:
             side = half(truth.case.file, every)
             hits[side] += 1
             hits[f"{side}2"] += _hit(promised.two_way, truth.errors[1])
-            hits[f"{side}3"] += _hit(promised.three_way, truth.errors[2])
             wide.append(promised.two_way[1] / promised.two_way[0])
         sums.update(hits)
         ratios += wide
-        texts = (f"{hits[key]}/{hits[key[0]]}" for key in ("A2", "B2", "B3"))
+        texts = (f"{hits[key]}/{hits[key[0]]}" for key in ("A2", "B2"))
         print(f"{kind[0]:22}{kind[1]:12}", *(f"{text:>12}" for text in texts), end="")
         print(f"{np.median(wide):>17.2f}")
     parts = [
-        f"{side} {ways}-way {sums[f'{side}{ways}'] / max(sums[side], 1):.3f} of {sums[side]}"
-        for side in "AB"
-        for ways in (2, 3)
+        f"{side} 2-way {sums[f'{side}2'] / max(sums[side], 1):.3f} of {sums[side]}" for side in "AB"
     ]
     print(f"\nall: {'; '.join(parts)}; median high/low {np.median(ratios):.2f}\n")
     line = "{:5}{:18}{:22}{:12}{:>6}{:>5} {:>5}  {:17} {:6} {}"
@@ -445,7 +441,7 @@ def main() -> None:
         report(made, every, asked.kept)
         return
     side = [truth for truth in made if half(truth.case.file, every) == "A"]
-    print(tables(*map(calibrations, samples(side))))
+    print(table(calibrations(samples(side))))
 
 
 if __name__ == "__main__":

@@ -148,19 +148,11 @@ def _fit(
     return np.linalg.solve(design.T @ design + np.diag(ridge), design.T @ ratios)
 
 
-def tables(
-    two: dict[tuple[str, str], Calibration], three: dict[tuple[str, str], Calibration]
-) -> str:
-    """Return the text of both tables of constants."""
-    lines = []
-    for name, ways, found in (("TWO_WAY", "two", two), ("THREE_WAY", "three", three)):
-        lines.append(f"{name}: Mapping[tuple[str, Mode], Calibration] = {{")
-        for kind, each in sorted(found.items()):
-            values = ", ".join(str(value) for value in astuple(each))
-            lines.append(f'    ("{kind[0]}", "{kind[1]}"): Calibration({values}),')
-        lines += [
-            "}",
-            f'"""Errors of tables of {ways} columns, by selection method and mode."""',
-            "",
-        ]
+def table(found: dict[tuple[str, str], Calibration]) -> str:
+    """Return the text of the table of constants."""
+    lines = ["TWO_WAY: Mapping[tuple[str, Mode], Calibration] = {"]
+    for kind, each in sorted(found.items()):
+        values = ", ".join(str(value) for value in astuple(each))
+        lines.append(f'    ("{kind[0]}", "{kind[1]}"): Calibration({values}),')
+    lines += ["}", '"""Errors of tables of two columns, by selection method and mode."""', ""]
     return "\n".join(lines)

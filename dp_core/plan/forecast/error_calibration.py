@@ -1,8 +1,8 @@
 """What releases of the files of `benchmarks/promises.py` showed beyond the theory of their error.
 
-`python benchmarks/promises.py calibrate` prints `TWO_WAY` and `THREE_WAY`, from one half of the
-files; the other half checks them (benchmarks/results). Those of `full` are for the joint table of
-`auto`; they were set by hand on files like those of `benchmarks/auto_parts/few_cells.py`.
+`python benchmarks/promises.py calibrate` prints `TWO_WAY`, from one half of the files; the other
+half checks it (benchmarks/results). The rows of `full` are for the joint table of `auto`; they were
+set by hand on files like those of `benchmarks/auto_parts/few_cells.py`.
 """
 
 from __future__ import annotations
@@ -92,25 +92,3 @@ TWO_WAY: Mapping[tuple[str, Mode], Calibration] = {
     ("privbayes", "shared"): Calibration(-0.052, 0.165, -0.345, 0.341, 0.5),
 }
 """Errors of tables of two columns, by selection method and mode."""
-
-THREE_WAY: Mapping[tuple[str, Mode], Calibration] = {
-    ("aim", "shared"): Calibration(-0.14, 0.071, -0.177, 0.619, 0.2),
-    ("auto", "posterior"): Calibration(0.118, 0.071, -0.177, 0.619, 0.2),
-    ("auto", "shared"): Calibration(-0.225, 0.071, -0.177, 0.619, 0.2),
-    ("auto", "split"): Calibration(0.037, 0.071, -0.177, 0.619, 0.2),
-    ("densemarg", "posterior"): Calibration(0.047, 0.071, -0.177, 0.619, 0.2),
-    ("densemarg", "shared"): Calibration(-0.157, 0.071, -0.177, 0.619, 0.2),
-    ("densemarg", "split"): Calibration(0.022, 0.071, -0.177, 0.619, 0.2),
-    ("fixed", "posterior"): Calibration(0.529, -0.058, -0.449, 1.128, 0.4),
-    ("fixed", "shared"): Calibration(-0.136, -0.058, -0.449, 1.128, 0.4),
-    ("fixed", "split"): Calibration(-0.095, -0.058, -0.449, 1.128, 0.4),
-    ("full", "posterior"): Calibration(0.25, 0.1, 0.0, 0.6, 0.0),
-    ("full", "shared"): Calibration(0.0, 0.1, 0.0, 0.6, 0.0),
-    ("full", "split"): Calibration(-0.15, 0.1, 0.0, 0.6, 0.0),
-    ("mst", "shared"): Calibration(-0.216, 0.047, -0.295, 0.478, 0.4),
-    ("mst", "split"): Calibration(0.085, 0.047, -0.295, 0.478, 0.4),
-    ("one_way", "shared"): Calibration(0.282, -0.058, -0.449, 1.128, 0.4),
-    ("one_way", "split"): Calibration(-0.163, -0.058, -0.449, 1.128, 0.4),
-    ("privbayes", "shared"): Calibration(-0.115, 0.047, -0.295, 0.478, 0.4),
-}
-"""Errors of tables of three columns, by selection method and mode."""

@@ -32,7 +32,7 @@ from dp_core.methods.selection.budget.costs import DEPENDENCES, typical_columns
 from dp_core.methods.selection.budget.dependence import usual
 from dp_core.methods.selection.budget.residual_balance import Parts, expected_error
 from dp_core.methods.selection.selector import Expected
-from dp_core.plan.forecast.error_calibration import THREE_WAY, TWO_WAY, Range
+from dp_core.plan.forecast.error_calibration import TWO_WAY, Range
 from dp_core.plan.plan import Plan
 from dp_core.plan.release_spec import Mode
 from dp_core.plan.steps.statistics_measurement import declared_pieces
@@ -63,16 +63,14 @@ class SetError:
     In nine of ten files like those of `benchmarks/promises.py` the error is in the range.
 
     Attributes:
-        rows: Number of rows that the ranges are for.
+        rows: Number of rows that the range is for.
         two_way: Smallest and largest likely average over all pairs of columns.
-        three_way: The same over all triples.
         mostly_noise: Whether noise is likely to hide most relations between columns: the middle of
             the range `two_way` is above `MOSTLY_NOISE`.
     """
 
     rows: int
     two_way: Range
-    three_way: Range
     mostly_noise: bool
 
 
@@ -121,13 +119,10 @@ def _set_error(plan: Plan, rows: int) -> SetError | None:
         return None
     least, most = ends
     two = TWO_WAY[kind].range((least.two, most.two), len(domain))
-    three = THREE_WAY[kind].range((least.three, most.three), len(domain))
     if spec.rows and spec.rows < rows:
         # A small set also has sampling errors, of which the calibration knows those of `rows`.
-        drawn = _drawing_error(domain, spec.rows)
-        two = two[0], min(1.0, math.hypot(two[1], drawn.two))
-        three = three[0], min(1.0, math.hypot(three[1], drawn.three))
-    return SetError(rows, two, three, math.sqrt(two[0] * two[1]) > MOSTLY_NOISE)
+        two = two[0], min(1.0, math.hypot(two[1], _drawing_error(domain, spec.rows)))
+    return SetError(rows, two, math.sqrt(two[0] * two[1]) > MOSTLY_NOISE)
 
 
 def _kind(plan: Plan) -> tuple[str, Mode] | None:
@@ -164,8 +159,8 @@ def ends_of(plan: Plan, selection: str, rows: int) -> Ends | None:
     return found(plan, rows) if found else None
 
 
-def _drawing_error(domain: Domain, rows: int) -> Expected:
-    """Return the mean TVD of the tables of records drawn at random from a typical file.
+def _drawing_error(domain: Domain, rows: int) -> float:
+    """Return the mean TVD of the pairs of records drawn at random from a typical file.
 
     Args:
         domain: All columns, two or more.
@@ -173,8 +168,7 @@ def _drawing_error(domain: Domain, rows: int) -> Expected:
     """
     chance = Chance.of(domain, typical_columns(domain.sizes, rows), rows)
     pairs = list(cliques_of(domain, 2))
-    two = sum(chance.pair(pair) for pair in pairs) / len(pairs)
-    return Expected(two / (2 * rows), math.hypot(two, chance.mean_triple) / (2 * rows))
+    return sum(chance.pair(pair) for pair in pairs) / len(pairs) / (2 * rows)
 
 
 def _as_auto(plan: Plan, rows: int) -> Ends | None:

@@ -16,7 +16,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
 from dp_core.metrics.marginal_error import average_tvd
-from dp_core.plan.forecast.error_calibration import THREE_WAY, TWO_WAY, USUAL_ERROR, Calibration
+from dp_core.plan.forecast.error_calibration import TWO_WAY, USUAL_ERROR, Calibration
 from dp_core.plan.forecast.error_forecast import (
     MOSTLY_NOISE,
     SUPPOSED_ROWS,
@@ -139,17 +139,15 @@ def test_the_promise_falls_with_epsilon_and_with_the_number_of_rows(name, mode):
     ):
         found = [promised(preset, *each, mode, FIVE) for each in settings]
         assert all(each is not None for each in found)
-        for ways in ("two_way", "three_way"):
-            ranges = [getattr(each, ways) for each in found]
-            assert all(0 < low < high <= 1 or low == high == 1 for low, high in ranges)
-            # The forecast of `auto` is a quick one, so neighbours may differ by a hundredth.
-            for end in (0, 1):
-                values = [each[end] for each in ranges]
-                assert all(b <= a * 1.01 for a, b in itertools.pairwise(values))
+        ranges = [each.two_way for each in found]
+        assert all(0 < low < high <= 1 or low == high == 1 for low, high in ranges)
+        # The forecast of `auto` is a quick one, so neighbours may differ by a hundredth.
+        for end in (0, 1):
+            values = [each[end] for each in ranges]
+            assert all(b <= a * 1.01 for a, b in itertools.pairwise(values))
 
 
-def test_both_tables_of_constants_have_the_same_kinds():
-    assert set(TWO_WAY) == set(THREE_WAY)
+def test_the_constants_are_of_selections_of_presets():
     assert {name for name, _ in TWO_WAY} <= {preset.select for preset in PRESETS.values()}
 
 
