@@ -21,7 +21,6 @@ from dp_core.bundle.best_set import BEST
 from dp_core.bundle.files.codebook import set_name
 from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.published import Published
-from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.writer import write_bundle
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.canonical import digest
@@ -35,6 +34,7 @@ from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.public_data.memory_release import NAME, drawn_set
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.linked_frames import pair_row_codes
+from tests.measured import tally_sets
 
 SCHEMA: Mapping[str, Any] = {
     "version": "1",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dp_core.accounts.memory_session import MemorySession
+from dp_core.bundle.quality.table_fit import needed_counts
 from dp_core.client.curator import Curator
-from dp_core.client.released import Answers, Measurement, Table, Totals
+from dp_core.client.released import Answers, Measurement, Released, Table, Totals
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency, Kind
 from dp_core.kernel.counting.dataset import Dataset
@@ -25,6 +26,7 @@ from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.reconstruction.estimates.raking import margin
 from dp_core.methods.selection.one_way import OneWay
 from dp_core.methods.selection.selector import Selection, Selector
+from dp_core.metrics.marginal_error import Tally, tally_of
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 NONE = StructuralZeros()
@@ -109,3 +111,23 @@ def discrepancy(tables: Sequence[Table]) -> float:
         if both:
             worst = max(worst, float(np.abs(margin(one, both) - margin(other, both)).max()))
     return worst
+
+
+def tally_sets(
+    domain: Domain, released: Iterable[Released], sets: Iterable[Iterable[Dataset]]
+) -> tuple[Tally, ...]:
+    """Return a tally of each synthetic set, with the marginals of `needed_counts`.
+
+    Args:
+        domain: All columns.
+        released: Everything that was measured.
+        sets: For each set its pieces (a list of one dataset, or a stream of them).
+    """
+    cliques = needed_counts(domain, released)
+    tallies = []
+    for pieces in sets:
+        tally = tally_of(domain, cliques)
+        for piece in pieces:
+            tally.add(piece)
+        tallies.append(tally)
+    return tuple(tallies)

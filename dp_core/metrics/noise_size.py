@@ -77,19 +77,6 @@ def half_width_in_units(noise: Noise, scale: float, shares: int, coverage: float
     return half_width(noise, scale * shares, coverage) / shares
 
 
-def standard_deviation(noise: Noise, scale: float) -> float:
-    """Return the standard deviation of one cell's noise, in records.
-
-    Exact for the discrete Laplace; for the discrete Gaussian `scale`, an upper bound (Canonne,
-    Kamath and Steinke 2020, Corollary 9).
-    """
-    _check(noise, scale)
-    if noise == "laplace":
-        half = 1 / (2 * scale)
-        return 1 / (math.sqrt(2) * math.sinh(half)) if half < 350 else 0.0
-    return scale
-
-
 def expected_tvd(noise: Noise, scale: float, *, cells: int, records: float) -> float:
     """Return the expected TVD of a table from noise alone, half of the expected L1 distance.
 

@@ -26,11 +26,10 @@ from dp_core.client.household_values import in_households, stored_shares
 from dp_core.client.interactions import cell_stddev, implied_table
 from dp_core.client.noise_scale import NoiseScale
 from dp_core.client.released import Measurement, Paid, Released, Totals
-from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.questions.linear_questions import Interaction
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
-from dp_core.metrics.marginal_error import Tally, tally_of
+from dp_core.metrics.marginal_error import Tally
 from dp_core.metrics.noise_size import Noise, expected_absolute, half_width_in_units
 from dp_core.schema.definition import Schema
 from dp_core.schema.linked.linked_tables import other
@@ -231,26 +230,6 @@ def cell_error(of: Interaction, noise: Noise, scale: float) -> float:
         fourth = float(((j + j**4) / (j * (j + 1)) ** 2).sum()) / size
         kurtosis *= fourth / (1 - 1 / size) ** 2
     return math.sqrt(2 / math.pi) * cell_stddev(of, math.sqrt(2) * scale) * (1 - kurtosis / 24)
-
-
-def tally_sets(
-    domain: Domain, released: Iterable[Released], sets: Iterable[Iterable[Dataset]]
-) -> tuple[Tally, ...]:
-    """Return a tally of each synthetic set, with the marginals of `needed_counts`.
-
-    Args:
-        domain: All columns.
-        released: Everything that was measured.
-        sets: For each set its pieces (a list of one dataset, or a stream of them).
-    """
-    cliques = needed_counts(domain, released)
-    tallies = []
-    for pieces in sets:
-        tally = tally_of(domain, cliques)
-        for piece in pieces:
-            tally.add(piece)
-        tallies.append(tally)
-    return tuple(tallies)
 
 
 def needed_counts(domain: Domain, released: Iterable[Released]) -> tuple[Clique, ...]:

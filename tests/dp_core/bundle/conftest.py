@@ -19,7 +19,6 @@ from dp_core.accounts.requested import Privacy
 from dp_core.bundle.files.codebook import set_name
 from dp_core.bundle.files.parquet_file import write_synthetic
 from dp_core.bundle.published import Published
-from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.report.example_code import Code, example_code
 from dp_core.bundle.report.table_precision import pools_by_set
 from dp_core.bundle.writer import write_bundle
@@ -42,7 +41,7 @@ from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.rules.possible_codes import decode
 from tests.browser import CHROMIUM, Page, browser
-from tests.measured import noisy_sums, noisy_table
+from tests.measured import noisy_sums, noisy_table, tally_sets
 
 NASTY = "<script>alert('x')</script> & \"quoted\""
 ACCOUNT, RELEASE = "survey", "survey-2026"

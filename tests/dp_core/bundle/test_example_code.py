@@ -8,14 +8,13 @@ import re
 import numpy as np
 import pytest
 
-from dp_core.bundle.quality.table_fit import tally_sets
 from dp_core.bundle.report.example_code import _total, example_code, size_factor
 from dp_core.bundle.report.page import report
 from dp_core.bundle.report.table_precision import pools_by_set
 from dp_core.inference.combine import combine
 from dp_core.kernel.counting.domain import Domain
 from tests.dp_core.bundle.conftest import code_of, make_published, write
-from tests.measured import noisy_table
+from tests.measured import noisy_table, tally_sets
 from tests.schema_texts import read
 
 SCHEMA = read(

@@ -11,12 +11,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dp_core.bundle.quality.table_fit import check_fit, comparable, ruled_tables, tally_sets
+from dp_core.bundle.quality.table_fit import check_fit, comparable, ruled_tables
 from dp_core.bundle.verification.verify import verify
 from dp_core.plan.procedure import sample
 from dp_core.plan.quality_checks import countable
 from tests.dp_core.bundle.forgery import edit_table, failed, resealed, statement_of
 from tests.linked_release import SCHEMA, frames, outcome, published_of, write
+from tests.measured import tally_sets
 
 FIRST, ADULT = "exactly one first == yes", "at least one age >= 18"
 IF = "if first == yes then age >= 18"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dp_core.bundle.quality.pair_errors import set_distances
-from dp_core.bundle.quality.table_fit import TableFit, check_fit, needed_counts, tally_sets
+from dp_core.bundle.quality.table_fit import TableFit, check_fit, needed_counts
 from dp_core.bundle.report.page import bets, report
 from dp_core.bundle.report.pictures.column_picture import (
     density,
@@ -31,7 +31,7 @@ from dp_core.metrics.marginal_error import Tally, tvd
 from dp_core.schema.definition import Choice, Column, Margin
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.dp_core.bundle.conftest import Survey, code_of, make_published, tallied
-from tests.measured import noisy_table
+from tests.measured import noisy_table, tally_sets
 
 VOID = {"meta", "col", "br", "hr"}
 

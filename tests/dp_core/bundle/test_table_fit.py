@@ -12,7 +12,6 @@ from dp_core.bundle.quality.table_fit import (
     check_fit,
     comparable,
     needed_counts,
-    tally_sets,
     totals_distances,
 )
 from dp_core.client.interactions import implied_table, steps_of_a_record
@@ -24,7 +23,7 @@ from dp_core.methods.reconstruction.estimates.pooled_parts import pool
 from dp_core.metrics.marginal_error import Tally
 from dp_core.plan.quality_checks import Threshold, public_figures, verdicts
 from dp_core.schema.structure.public_totals import PublicTotals
-from tests.measured import noisy_table
+from tests.measured import noisy_table, tally_sets
 
 DOMAIN = Domain(("a", "b", "c"), (10, 8, 3))
 
