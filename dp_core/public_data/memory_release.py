@@ -30,7 +30,6 @@ from dp_core.bundle.statement.release_json import (
     exact,
     file_record,
     origin_of,
-    plain,
     render,
     software_versions,
 )
@@ -142,7 +141,7 @@ class MemoryRelease(OpenRelease):
                 "neighbours": privacy.neighbours,
                 **privacy.protects.stated,
             },
-            "method": {"plan": bundle.claims.plan, "schema": plain(schema.document)},
+            "method": {"plan": bundle.claims.plan, "schema": dict(schema.document)},
             "software": dict(sorted(software_versions().items())),
             **self._about_sets(),
             "files": {path: files[path] for path in sorted(files)},
@@ -222,7 +221,7 @@ def drawn_set(plan: Plan, models: Mapping[int, Model], number: int) -> DrawnSet:
 
 def _as_bundle(outcome: Outcome) -> Bundle:
     plan, spec = outcome.plan, outcome.plan.spec
-    document = plain(plan.document())
+    document = plan.document()
     origin = origin_of(document)
     made = {number: drawn_set(plan, outcome.models, number) for number in spec.set_numbers}
     drawn = [each for number, each in made.items() if number != BEST]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import hashlib
 import importlib.metadata
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -130,8 +129,8 @@ def statement(
         files: `file_record` of every other file, by its path in the bundle with forward slashes.
         sign: Signs a message with the ledger's key; by default nothing is signed.
     """
-    privacy, plan = published.privacy, plain(published.plan)
-    written = plain(published.schema.document)
+    privacy, plan = published.privacy, dict(published.plan)
+    written = dict(published.schema.document)
     settled = published.receipts[-1].body if published.receipts else None
     adoptions = stated_adoptions(settled) if settled else ()
     adopted = [{**one.to_json(), "in_words": adopted_in_words(one)} for one in adoptions]
@@ -213,13 +212,13 @@ def statement(
             published.checks,
         ),
         "refusals": refusals_statement(settled),
-        "checks": plain(published.checks),
+        "checks": dict(published.checks),
         "files": {path: dict(files[path]) for path in sorted(files)},
     }
     if published.measurements is not None:
         earlier = published.measurements
         document[MEASUREMENTS] = measurements_statement(
-            earlier, plain(earlier.plan), currency_json(earlier.currency)
+            earlier, dict(earlier.plan), currency_json(earlier.currency)
         )
     document["release"]["cite_as"] = suggested_citation(document)
     signed = sign(statement_message(document))
@@ -262,26 +261,8 @@ def _pulls(options: Mapping[str, Any]) -> bool:
     unpulled = getattr(method, "unpulled", None)
     if not unpulled:
         return False
-    without = plain(plain_options(method(**unpulled)))
+    without = plain_options(method(**unpulled))
     return any(options.get(name) != without[name] for name in unpulled)
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON's own types: fractions and dates become their exact text."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, str) or value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, Sequence | set | frozenset):
-        # Many levels are a list of texts, which is plain already.
-        return [*value] if {*map(type, value)} == {str} else [plain(item) for item in value]
-    if isinstance(value, datetime.date):
-        return value.isoformat()
-    if hasattr(value, "item"):  # a NumPy scalar
-        return plain(value.item())
-    return str(value)
 
 
 def exact(value: Fraction) -> dict[str, object]:

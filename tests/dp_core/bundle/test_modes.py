@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 from fractions import Fraction
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from benchmarks.trial import trial_plan
 from dp_core.accounts.ledger_position import Place
 from dp_core.accounts.signatures import make_key, signed_message
-from dp_core.bundle.statement.release_json import origin_of, plain, statement
+from dp_core.bundle.statement.release_json import origin_of, statement
 from dp_core.bundle.verification.charges_check import mode_contradictions, set_of
 from dp_core.bundle.verification.verify import verify
 from dp_core.confidential.memory_counter import MemoryCounter
@@ -64,8 +65,13 @@ def plan_of(name, mode="split"):
     )
 
 
+def as_read(plan):
+    """Return a plan as a bundle has it."""
+    return json.loads(json.dumps(plan))
+
+
 def document_of(name):
-    return plain({"spec": {"synthesize": {}, **plan_of(name).spec.document}})
+    return as_read({"spec": {"synthesize": {}, **plan_of(name).spec.document}})
 
 
 # -- what is honest
@@ -93,7 +99,7 @@ def test_only_sets_of_a_model_of_noisy_numbers_are_honest(name):
 )
 def test_without_its_pull_weighting_is_honest(tmp_path, text, origin):
     known = text.replace("absent", "linear_program")
-    document = plain({"spec": write_spec(tmp_path, known, method="mwem").document})
+    document = as_read({"spec": write_spec(tmp_path, known, method="mwem").document})
     if known != text:
         document["spec"]["reconstruct"]["method"] = "absent"
     assert origin_of(document) == origin

@@ -14,14 +14,7 @@ from dp_core.accounts.guarantee import Guarantee, implied
 from dp_core.accounts.ledger_position import Total
 from dp_core.accounts.requested import Privacy, unprotected
 from dp_core.bundle.statement import spent_budget
-from dp_core.bundle.statement.release_json import (
-    exact,
-    file_record,
-    in_words,
-    over_all,
-    plain,
-    statement,
-)
+from dp_core.bundle.statement.release_json import exact, file_record, in_words, over_all, statement
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.extensions import DRAWN_CELLS, DRAWN_RECORDS, SPARSE_TABLE
 from dp_core.kernel.questions.vetted import VETTED
@@ -157,10 +150,3 @@ def test_a_moment_without_time_zone_is_refused(release):
 def test_a_release_of_nothing_is_refused(release, change):
     with pytest.raises(ValueError, match=r"release|records"):
         replace(release[0], **change)
-
-
-def test_plain_values_are_exact_text():
-    assert plain({1: (Fraction(1, 3), datetime.date(2026, 1, 2), None, True, 0.5)}) == {
-        "1": ["1/3", "2026-01-02", None, True, 0.5]
-    }
-    assert plain(float("inf")) == "inf"
