@@ -42,6 +42,7 @@ from dp_core.methods.bin_density import fitting
 from dp_core.plan import chosen_domain
 from dp_core.plan.release_spec import plain_options
 from dp_core.schema.panel.panel_waves import Panel
+from dp_core.text.pages.answer import known_values
 
 FORMAT_NAME = "dp-release bundle"
 FORMAT_VERSION = 9
@@ -165,9 +166,9 @@ def statement(
             "plan_sha256": digest(plan),
             "schema": written,
             "schema_sha256": digest(written),
-            **_stated(
-                domain=chosen_domain.statement(published.schema),
-                densities=fitting.statement(published.schema),
+            **known_values(
+                domain=chosen_domain.statement(published.schema) or None,
+                densities=fitting.statement(published.schema) or None,
                 analyses=analyses_statement(published.plan),
                 prior=prior_statement(published.plan),
             ),
@@ -182,20 +183,20 @@ def statement(
             "head": published.head,
             "place": published.place and dataclasses.asdict(published.place),
             "totals": [total_json(total) for total in published.totals],
-            **_stated(adopted=adopted),
+            **known_values(adopted=adopted or None),
         },
         "sets": {
             "m": published.sets,
             "rows": list(published.set_rows),
             **({"persons": list(published.persons)} if published.schema.linked else {}),
-            **_stated(best=published.best and published.best.to_json()),
+            **known_values(best=published.best and published.best.to_json()),
             "mode": published.mode,
             "seed": published.seed,
             "records": {
                 "value": round(published.records, 3),
                 "how": "public" if published.records_public else "estimated from noisy tables",
             },
-            **_stated(
+            **known_values(
                 weights=weights_statement(published.schema, published.off),
                 totals=totals_statement(published.schema) if published.sets else None,
                 rules=rules_statement(
@@ -225,11 +226,6 @@ def statement(
     document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}
     document["sha256"] = digest(document)
     return document
-
-
-def _stated(**found: object) -> dict[str, object]:
-    """Return the keys that a statement has, because there is something to say."""
-    return {name: value for name, value in found.items() if value}
 
 
 def origin_of(plan: Mapping[str, Any]) -> Origin:
