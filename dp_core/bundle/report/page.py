@@ -44,7 +44,6 @@ from dp_core.bundle.report.table_precision import (
     ratio_text,
     summary_sentence,
     table_rows,
-    with_separators,
 )
 from dp_core.bundle.statement.citation import CITATION
 from dp_core.bundle.statement.deployment_registry import REGISTRY
@@ -192,12 +191,12 @@ def report(published: Published, tallies: Sequence[Tally]) -> str:
 def _template() -> Template:
     """Return the compiled template; compiling takes longer than rendering."""
     environment = html_templates(Path(__file__).parent)
-    environment.filters["count"] = with_separators
+    environment.filters["count"] = "{:,.0f}".format
     environment.filters["decimal"] = decimal
     environment.filters["ratio"] = ratio_text
     environment.filters["place"] = place_on_axis
     environment.filters["short"] = lambda percent: short_percent(percent / 100)
-    environment.filters["tenth"] = tenth
+    environment.filters["tenth"] = "{:z.1f}".format  # what prints as zero has no sign
     environment.filters["short_list"] = short_list
     environment.filters["fraction"] = lambda text: decimal(Fraction(text))
     return environment.get_template("report.html.jinja")
@@ -226,15 +225,6 @@ def decimal(value: object) -> str:
     ('1', '1e-09', '0.333333')
     """
     return f"{float(value):.6g}"  # type: ignore[arg-type]
-
-
-def tenth(value: float) -> str:
-    """Return a number with one decimal; nothing that prints as zero has a sign.
-
-    >>> tenth(-0.04), tenth(-0.06), tenth(12.34)
-    ('0.0', '-0.1', '12.3')
-    """
-    return f"{value:z.1f}"
 
 
 def short_list(texts: Sequence[str]) -> str:

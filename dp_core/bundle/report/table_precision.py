@@ -161,12 +161,6 @@ def _round_number(value: float) -> int:
     return int(max(step * power for step in (1, 2, 5) if step * power <= value))
 
 
-def with_separators(value: object) -> str:
-    """Return a number without decimals, with thousands separators."""
-    number = float(value)  # type: ignore[arg-type]
-    return f"{number:,.0f}"
-
-
 MOST_NAMED = 8
 """Most tables that are named as the worst in a respect."""
 
