@@ -17,7 +17,6 @@ from typing import cast
 import numpy as np
 
 from dp_core.client.noise_scale import noise_for, sensitivities
-from dp_core.client.released import noise_variance
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
@@ -33,7 +32,7 @@ from dp_core.methods.selection.budget.dependence import usual
 from dp_core.methods.selection.budget.residual_balance import Parts, expected_error
 from dp_core.methods.selection.selector import Expected
 from dp_core.plan.forecast.error_calibration import TWO_WAY, Range
-from dp_core.plan.plan import Plan
+from dp_core.plan.plan import Plan, PlannedTable
 from dp_core.plan.release_spec import Mode
 from dp_core.plan.steps.statistics_measurement import declared_pieces
 from dp_core.tables.cliques import cliques_of
@@ -208,7 +207,7 @@ def _of_joint(plan: Plan, rows: int) -> Ends | None:
 
 def _of_planned(plan: Plan, rows: int) -> Ends | None:
     """Return the error that the planned tables leave; None if some column is in none of them."""
-    return _error_of_tables(plan, rows, _known_tables(plan))
+    return _error_of_tables(plan, rows, [table for table in plan.tables if table.clique])
 
 
 def _of_tree(plan: Plan, rows: int) -> Ends | None:
@@ -218,20 +217,15 @@ def _of_tree(plan: Plan, rows: int) -> Ends | None:
     edges = list(itertools.pairwise(domain.columns))
     cost = spec.shares["measure"] * currency.limit / (plan.replicates * len(edges))
     noise = noise_for(currency, cost, l1=count_l1(relation), l2_squared=count_l2_squared(relation))
-    variance = noise_variance(noise.kind, noise.scale)
-    known = _known_tables(plan)
-    return _error_of_tables(plan, rows, [*known, *(KnownTable(edge, variance) for edge in edges)])
-
-
-def _known_tables(plan: Plan) -> list[KnownTable]:
-    return [
-        KnownTable(each.clique, noise_variance(each.noise.kind, each.noise.scale), each.interaction)
-        for each in plan.tables
-        if each.clique
+    tables = [table for table in plan.tables if table.clique]
+    tables += [
+        PlannedTable("measure", edge, domain.size(edge), cost, noise, plan.replicates)
+        for edge in edges
     ]
+    return _error_of_tables(plan, rows, tables)
 
 
-def _error_of_tables(plan: Plan, rows: int, tables: Sequence[KnownTable]) -> Ends | None:
+def _error_of_tables(plan: Plan, rows: int, tables: Sequence[PlannedTable]) -> Ends | None:
     """Return the error that tables leave; None if some column is in none of them."""
     domain = plan.spec.schema.domain
     known = {name for table in tables if not table.interaction for name in table.clique}
@@ -260,23 +254,8 @@ _THEORY: Mapping[str, Callable[[Plan, int], Ends | None]] = {
 """Theory of a selection by its name in the spec."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownTable:
-    """A noisy table that a release will have.
-
-    Attributes:
-        clique: Its columns.
-        variance: Noise variance of each cell, in records squared.
-        interaction: Whether it gives only the part that its margins do not determine.
-    """
-
-    clique: Clique
-    variance: float
-    interaction: bool = False
-
-
 def planned_error(
-    domain: Domain, rows: int, tables: Sequence[KnownTable], dependence: float
+    domain: Domain, rows: int, tables: Sequence[PlannedTable], dependence: float
 ) -> Expected:
     """Return the expected error of a set made from these tables.
 
@@ -289,13 +268,6 @@ def planned_error(
         rows: Approximate number of records.
         tables: Tables, of which each column must be in one that is no interaction.
         dependence: Mean dependence of pairs relative to that of a typical file.
-
-    >>> two = Domain(("a", "b"), (2, 2))
-    >>> one_way = [KnownTable(("a",), 1e-6), KnownTable(("b",), 1e-6)]
-    >>> alone = planned_error(two, 1000, one_way, 1.0)
-    >>> both = planned_error(two, 1000, [*one_way, KnownTable(("a", "b"), 1e-6)], 1.0)
-    >>> round(alone.two, 2), round(both.two, 4)
-    (0.04, 0.0)
     """
     columns = typical_columns(domain.sizes, rows)
     chance = Chance.of(domain, columns, rows)
@@ -303,13 +275,13 @@ def planned_error(
     of_column = dict.fromkeys(domain.columns, 0.0)
     of_pair: dict[Clique, float] = {}
     for table in tables:
-        cells = domain.size(table.clique)
+        cells, variance = table.cells, table.noise.stddev**2
         for name in () if table.interaction else table.clique:
-            of_column[name] += domain.size((name,)) / (cells * table.variance)
+            of_column[name] += domain.size((name,)) / (cells * variance)
         if table.interaction and len(table.clique) > 2:
             continue
         for pair in itertools.combinations(table.clique, 2):
-            own = table.variance * cells / domain.size(pair)
+            own = variance * cells / domain.size(pair)
             if not table.interaction:
                 own *= math.prod(1 - 1 / size for size in domain.project(pair).sizes if size > 1)
             of_pair[pair] = of_pair.get(pair, 0.0) + 1 / own

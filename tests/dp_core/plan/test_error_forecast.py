@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.trial import trial_plan
 from dp_core.accounts.memory_session import MemorySession
+from dp_core.client.noise_scale import NoiseScale
 from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
@@ -20,12 +21,11 @@ from dp_core.plan.forecast.error_calibration import TWO_WAY, USUAL_ERROR, Calibr
 from dp_core.plan.forecast.error_forecast import (
     MOSTLY_NOISE,
     SUPPOSED_ROWS,
-    KnownTable,
     ends_of,
     forecast_error,
     planned_error,
 )
-from dp_core.plan.plan import make_plan
+from dp_core.plan.plan import PlannedTable, make_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.procedure import ask_all, fits, sample
 from dp_core.plan.reading.spec_file import memory_plan
@@ -60,8 +60,15 @@ def set_error(plan):
     return found
 
 
+def known(domain, clique, variance, *, interaction=False):
+    """A table whose noise is known."""
+    noise = NoiseScale("gaussian", math.sqrt(variance))
+    cells = domain.size(clique)
+    return PlannedTable("measure", clique, cells, Fraction(1), noise, 1, interaction)
+
+
 def one_way(domain, variance):
-    return [KnownTable((name,), variance) for name in domain.columns]
+    return [known(domain, (name,), variance) for name in domain.columns]
 
 
 def shrunk(counts, variance):
@@ -72,7 +79,7 @@ def shrunk(counts, variance):
 @pytest.mark.parametrize("variance", [0.1, 25.0, 1e4])
 def test_noise_of_planned_columns_is_that_of_shrunk_cells(variance):
     """Two columns of 2 levels and 900 records have 600 and 300; the pair is known exactly."""
-    pair = KnownTable(("a", "b"), 1e-9, interaction=True)
+    pair = known(TWO, ("a", "b"), 1e-9, interaction=True)
     found = planned_error(TWO, 900, [*one_way(TWO, variance), pair], 1.0).two
     of_column = shrunk((600.0, 300.0), variance)
     assert found == pytest.approx(math.sqrt(2) * of_column / (2 * 900), rel=1e-3)
@@ -80,15 +87,15 @@ def test_noise_of_planned_columns_is_that_of_shrunk_cells(variance):
 
 def test_a_planned_pair_tells_its_columns_by_the_sum_of_its_cells():
     """A count of a column is the sum of 2 cells of the table, and has twice the variance."""
-    own = KnownTable(("a", "b"), 50.0 / 4, interaction=True)  # (1 - 1/2)^2 of the table's noise
-    by_table = planned_error(TWO, 900, [KnownTable(("a", "b"), 50.0)], 1.0)
+    own = known(TWO, ("a", "b"), 50.0 / 4, interaction=True)  # (1 - 1/2)^2 of the table's noise
+    by_table = planned_error(TWO, 900, [known(TWO, ("a", "b"), 50.0)], 1.0)
     by_parts = planned_error(TWO, 900, [*one_way(TWO, 100.0), own], 1.0)
     assert by_table.two == pytest.approx(by_parts.two, rel=1e-9)
 
 
-def test_two_measurements_of_a_table_are_one_of_half_the_variance():
-    twice = planned_error(THREE, 900, [*one_way(THREE, 60.0), *one_way(THREE, 60.0)], 1.0)
-    assert twice == planned_error(THREE, 900, one_way(THREE, 30.0), 1.0)
+def test_four_measurements_of_a_table_are_one_of_a_quarter_of_the_variance():
+    often = planned_error(THREE, 900, 4 * one_way(THREE, 64.0), 1.0)
+    assert often == planned_error(THREE, 900, one_way(THREE, 16.0), 1.0)
 
 
 def test_what_no_table_tells_is_left_as_dependence_and_sampling():
@@ -96,8 +103,8 @@ def test_what_no_table_tells_is_left_as_dependence_and_sampling():
     errors = [planned_error(TWO, 10**9, one_way(TWO, 1e-6), each).two for each in (1.0, 2.0)]
     # The dependence of a typical file is an L1 distance of .08 of the records.
     assert errors == pytest.approx([0.04, 0.08], rel=0.01)
-    known = [*one_way(TWO, 1e-6), KnownTable(("a", "b"), 1e-6)]
-    assert planned_error(TWO, 10**9, known, 2.0).two < 1e-6
+    tables = [*one_way(TWO, 1e-6), known(TWO, ("a", "b"), 1e-6)]
+    assert planned_error(TWO, 10**9, tables, 2.0).two < 1e-6
 
 
 @given(

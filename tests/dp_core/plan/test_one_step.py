@@ -16,7 +16,7 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.methods import registry
 from dp_core.methods.selection.auto import Auto
 from dp_core.methods.selection.budget.costs import DEPENDENCES
-from dp_core.plan.forecast.error_forecast import KnownTable, planned_error
+from dp_core.plan.forecast.error_forecast import planned_error
 from dp_core.plan.forecast.one_step import better_plan, many_levels
 from dp_core.plan.procedure import ask_all, carry_out, fits, restore
 from dp_core.schema.reading.schema_file import load_schema, parse_schema
@@ -192,9 +192,8 @@ def test_the_forecast_is_that_of_the_planned_tables(at_once, noise):
         one_way=Fraction(0),
         measure=plan.costs["measure"],
     )
-    tables = [KnownTable(each.clique, each.noise.stddev**2) for each in plan.tables]
     for error, dependence in zip(found, DEPENDENCES, strict=True):
-        other = planned_error(FIVE, rows, tables, dependence)
+        other = planned_error(FIVE, rows, plan.tables, dependence)
         assert error.two == pytest.approx(other.two, rel=0.02)
 
 
