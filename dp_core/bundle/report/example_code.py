@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import margin_of
-from dp_core.bundle.report.pictures.column_picture import estimate_column
 from dp_core.client.released import Measurement, tables_of
 from dp_core.inference.combine import Rule
 from dp_core.inference.combining_rules import rule_of
@@ -188,10 +187,10 @@ def _frequent(column: Column, pooled: Pooled) -> bool:
     """Whether the noisy tables make it safe to assume that every set has every level."""
     if not column.levels:
         return True
-    found = estimate_column(column.name, pooled)
-    return found is not None and bool(
-        (found.counts[: len(column.levels)] > max(2 * found.half_width, 30)).all()
-    )
+    counts, width = pooled.counts((column.name,)), pooled.half_width((column.name,))
+    if counts is None or width is None:
+        return False
+    return bool((counts[: len(column.levels)] > max(2 * width, 30)).all())
 
 
 def _formula_name(name: str) -> str:
@@ -234,8 +233,8 @@ def _example(published: Published) -> tuple[Column, int, Measurement | None]:
 
 def _example_level(column: Column, pooled: Pooled) -> str:
     """Return the label of the most frequent level according to the noisy tables."""
-    found = estimate_column(column.name, pooled)
-    code = int(found.counts[: len(column.levels)].argmax()) if found else 0
+    counts = pooled.counts((column.name,))
+    code = 0 if counts is None else int(counts[: len(column.levels)].argmax())
     return column.levels[code].label
 
 

@@ -16,12 +16,7 @@ import pytest
 from dp_core.bundle.quality.pair_errors import set_distances
 from dp_core.bundle.quality.table_fit import TableFit, check_fit, needed_counts
 from dp_core.bundle.report.page import bets, report
-from dp_core.bundle.report.pictures.column_picture import (
-    density,
-    estimate_column,
-    picture,
-    place_on_axis,
-)
+from dp_core.bundle.report.pictures.column_picture import density, picture, place_on_axis, source_of
 from dp_core.bundle.report.pictures.heat_map import short_percent, shown_columns
 from dp_core.bundle.report.table_precision import farthest, noisiest, pools_by_set, table_rows
 from dp_core.kernel.counting.dataset import Dataset
@@ -174,28 +169,11 @@ def pooled(*tables):
     return pool(Domain(("a", "b", "c"), (3, 4, 2)), tables)
 
 
-def test_a_column_is_estimated_from_all_its_tables():
+def test_a_column_is_told_by_all_its_tables():
     own, joint = table(("a",), 10.0, stage="one_way"), table(("a", "b"), 4.0)
-    found = estimate_column("a", pooled(own, joint))
-    assert found is not None
-    assert found.source == "2 noisy tables together"
-    # The margin of four cells has the standard deviation 8, that of the own table is 10.
-    parts = np.array([own.values / 100, joint.values.sum(axis=1) / 64])
-    np.testing.assert_allclose(found.counts, parts.sum(axis=0) / (1 / 100 + 1 / 64))
-    assert found.half_width == pytest.approx(1.96 / (1 / 100 + 1 / 64) ** 0.5, rel=1e-3)
-    found = estimate_column("a", pooled(own))
-    assert found is not None
-    assert found.source == "a noisy table"
-    assert found.half_width == pytest.approx(19.6, rel=1e-3)
-    assert estimate_column("c", pooled(own)) is None
-
-
-def test_measurements_of_several_sets_are_averaged():
-    found = estimate_column("a", pooled(table(("a",), 10.0, 1), table(("a",), 10.0, 2)))
-
-    assert found is not None
-    np.testing.assert_allclose(found.counts, [15, 16, 17])
-    assert found.half_width == pytest.approx(1.96 * 10 / 2**0.5, rel=1e-3)
+    assert source_of(pooled(own, joint), "a") == "2 noisy tables together"
+    assert source_of(pooled(own), "a") == "a noisy table"
+    assert source_of(pooled(own), "c") == ""
 
 
 def test_marks_stay_on_the_picture(release):
@@ -233,8 +211,7 @@ def test_of_many_levels_the_most_frequent_have_rows_and_a_summary_counts_the_oth
     drawn = picture(schema.column("v"), pool(schema.domain, [noisy]), tallies, records=200)
     bare = picture(schema.column("v"), pool(schema.domain, []), tallies, records=200)
 
-    found = estimate_column("v", pool(schema.domain, [noisy]))
-    half = 100 * found.half_width / 200
+    half = 100 * pool(schema.domain, [noisy]).half_width(("v",)) / 200
     shares = [
         tuple(float(100 * t.count(("v",))[code] / 200) for t in tallies) for code in range(40)
     ]

@@ -27,21 +27,6 @@ ROWS_AT_MOST = 16
 """Most codes with a row each. Of more levels the most frequent have one; of more bins none has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What the noisy tables say about one column.
-
-    Attributes:
-        counts: Noisy number of records of each code, shape (codes,).
-        half_width: Half-width of the 95 % range of the noise in each count, records.
-        source: Name of the measurements it comes from.
-    """
-
-    counts: NDArray[np.float64]
-    half_width: float
-    source: str
-
-
 class Mark(NamedTuple):
     """One code of a column; all numbers are shares in percent of the records.
 
@@ -107,22 +92,13 @@ class Picture:
         return tuple(self.marks[place].label for place in places)
 
 
-def estimate_column(column: str, pooled: Pooled) -> Estimate | None:
-    """Return the estimate of a column's counts from all measurements; None if they do not tell it.
-
-    Args:
-        column: Name of the column.
-        pooled: All measurements.
-    """
-    counts, width = pooled.counts((column,)), pooled.half_width((column,))
-    if counts is None or width is None:
-        return None
+def source_of(pooled: Pooled, column: str) -> str:
+    """Return the measurements that tell a column, in words; empty if none contains it."""
     tables = len(pooled.holders((column,)))
-    several = f"{tables} noisy tables" if tables > 1 else "a noisy table"
+    several = f"{tables} noisy tables" if tables > 1 else "a noisy table" if tables else ""
     if (column,) not in pooled.interactions:
-        return Estimate(counts, width, f"{several} together" if tables > 1 else several)
-    both = f"an interaction and {several} together" if tables else "an interaction"
-    return Estimate(counts, width, both)
+        return f"{several} together" if tables > 1 else several
+    return f"an interaction and {several} together" if tables else "an interaction"
 
 
 def picture(
@@ -153,16 +129,12 @@ def picture(
         ],
         dtype=np.float64,
     ).reshape(len(tallies), column.size)
-    found = estimate_column(name, pooled)
-    if origin and found:
-        found = Estimate(
-            _merge_counts(found.counts, becomes, column.size),
-            found.half_width * math.sqrt(np.bincount(becomes).max()),
-            found.source,
-        )
-    whole = max(records, 1.0)
-    noisy = 100 * found.counts / whole if found else np.zeros(column.size)
-    half = 100 * found.half_width / whole if found else 0.0
+    whole, noisy, half, source = max(records, 1.0), np.zeros(column.size), 0.0, ""
+    counts, width = pooled.counts((name,)), pooled.half_width((name,))
+    if counts is not None and width is not None:
+        noisy = 100 * _merge_counts(counts, becomes, column.size) / whole
+        half = 100 * width * math.sqrt(np.bincount(becomes).max()) / whole
+        source = source_of(pooled, name)
     top = float(max(shares.max(initial=0.0), (noisy + half).max(initial=0.0), 1e-9))
     by_code = np.ascontiguousarray(shares.T)
     synthetic = by_code.mean(axis=1) if tallies else np.zeros(column.size)
@@ -172,19 +144,19 @@ def picture(
             column.code_labels(),
             map(tuple, by_code.tolist()),
             synthetic.tolist(),
-            noisy.tolist() if found else [None] * column.size,
+            noisy.tolist() if source else [None] * column.size,
             (noisy - half).tolist(),
             (noisy + half).tolist(),
         )
     )
     shown = marks
     if len(marks) > ROWS_AT_MOST:
-        most = np.argsort(-(noisy if found else synthetic), kind="stable")[: ROWS_AT_MOST - 1]
+        most = np.argsort(-(noisy if source else synthetic), kind="stable")[: ROWS_AT_MOST - 1]
         shown = tuple(marks[place] for place in most)
     drawn = density(
         column,
         (synthetic if tallies else noisy[: column.bins]).tolist(),
-        noisy.tolist() if found else None,
+        noisy.tolist() if source else None,
         half,
         counted,
     )
@@ -193,9 +165,11 @@ def picture(
         description=column.description,
         marks=marks,
         rows=shown,
-        source=found.source if found else "",
+        source=source,
         top=top,
-        summary=_summary(column, marks, found, whole, synthetic if tallies else None, noisy),
+        summary=_summary(
+            column, marks, source, half + 50 / whole, synthetic if tallies else None, noisy
+        ),
         ordered=column.type.ordered,
         density=drawn,
         beside=marks[column.bins :] if drawn else (),
@@ -217,8 +191,8 @@ def place_on_axis(value: float, top: float) -> float:
 def _summary(
     column: Column,
     marks: Sequence[Mark],
-    found: Estimate | None,
-    records: float,
+    source: str,
+    reach: float,
     synthetic: NDArray[np.float64] | None,
     noisy: NDArray[np.float64],
 ) -> str:
@@ -227,31 +201,26 @@ def _summary(
     Args:
         column: The column.
         marks: One for each code.
-        found: What the noisy tables say about the column; None if none contains it.
-        records: Public or estimated number of records.
+        source: The measurements that tell the column; empty if none does.
+        reach: Half-width of the 95 % range of the noise, and half a record, percent.
         synthetic: Share of each code in the sets, percent; None without sets.
-        noisy: Share of each code by the noisy tables, percent; 0 if none contains the column.
+        noisy: Share of each code by the measurements, percent; 0 if none contains the column.
     """
-    if found is not None and synthetic is None:
-        most = marks[int(noisy.argmax())]
-        return (
-            f"{column.name}: {len(marks)} codes; the most frequent by {found.source} is"
-            f" {most.label} with {most.noisy:.1f} percent."
-        )
-    synthetic = np.zeros(len(marks)) if synthetic is None else synthetic
-    most = marks[int(synthetic.argmax())]
+    alone = synthetic is None and source != ""
+    shares = noisy if synthetic is None else synthetic
+    most = int(shares.argmax())
     text = (
-        f"{column.name}: {len(marks)} codes; the most frequent in the synthetic sets is"
-        f" {most.label} with {most.synthetic:.1f} percent."
+        f"{column.name}: {len(marks)} codes; the most frequent"
+        f" {f'by {source}' if alone else 'in the synthetic sets'} is {marks[most].label} with"
+        f" {shares[most]:.1f} percent."
     )
-    if found is None:
+    if alone:
+        return text
+    if not source:
         return text + " No noisy table contains this column."
-    half = 100 * found.half_width / records
-    above = noisy - half - 50 / records <= synthetic
-    inside = int((above & (synthetic <= noisy + half + 50 / records)).sum())
+    inside = int((np.abs(noisy - shares) <= reach).sum())
     return text + (
-        f" For {inside} of {len(marks)} codes the synthetic share is within the noise of"
-        f" {found.source}."
+        f" For {inside} of {len(marks)} codes the synthetic share is within the noise of {source}."
     )
 
 
