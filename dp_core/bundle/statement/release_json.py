@@ -22,7 +22,6 @@ from dp_core.bundle.statement.sections import (
     MEASUREMENTS,
     analyses_statement,
     decision_statement,
-    measurements_statement,
     prior_statement,
     refusals_statement,
     rules_statement,
@@ -40,6 +39,7 @@ from dp_core.kernel.privacy import Relation
 from dp_core.methods import registry
 from dp_core.methods.bin_density import fitting
 from dp_core.plan import chosen_domain
+from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.release_spec import plain_options
 from dp_core.schema.panel.panel_waves import Panel
 from dp_core.text.pages.answer import known_values
@@ -217,10 +217,7 @@ def statement(
         "files": {path: dict(files[path]) for path in sorted(files)},
     }
     if published.measurements is not None:
-        earlier = published.measurements
-        document[MEASUREMENTS] = measurements_statement(
-            earlier, dict(earlier.plan), currency_json(earlier.currency)
-        )
+        document[MEASUREMENTS] = _measurements_json(published.measurements)
     document["release"]["cite_as"] = suggested_citation(document)
     signed = sign(statement_message(document))
     document["signature"] = signed and {"public_key": signed[0], "signature": signed[1]}
@@ -407,6 +404,28 @@ def _unit_json(
             " or among its ordered pairs of members, so that each household counts 1 in every"
             " table."
         ),
+    }
+
+
+def _measurements_json(earlier: EarlierRelease) -> dict[str, Any]:
+    """Return the section about the release that measured."""
+    release, privacy, plan = earlier.release, earlier.spec["privacy"], dict(earlier.plan)
+    return {
+        "release": release,
+        "in_words": (
+            f"The noisy tables are those of release {release}, which paid for them: epsilon"
+            f" {privacy['epsilon']}, delta {privacy['delta']}. This release charged nothing and did"
+            " not open the confidential file, so both together have the guarantee of release"
+            f" {release}. Whoever chose the method and seed of this release may have seen the"
+            f" internal comparison of release {release} with the file; such a choice is outside"
+            " epsilon."
+        ),
+        "plan": plan,
+        "plan_sha256": digest(plan),
+        "currency": currency_json(earlier.currency),
+        "receipts": [receipt.to_json() for receipt in earlier.receipts],
+        "head": earlier.used.head,
+        "place": earlier.place and dataclasses.asdict(earlier.place),
     }
 
 

@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dp_core.inference.formulas.declared_statistic import is_statistic
-from dp_core.kernel.canonical import digest
 from dp_core.kernel.document import ProtectedUnit
 from dp_core.methods.replicates.survey_weights import in_words as total_in_words
-from dp_core.plan.earlier_release import EarlierRelease
 from dp_core.plan.quality_checks import Threshold, verdicts
 from dp_core.schema.definition import Schema
 
@@ -321,36 +318,6 @@ def _refusals_in_words(
     if allowed:
         sentence += f" A person allowed further attempts on {', '.join(allowed)}."
     return sentence
-
-
-def measurements_statement(
-    earlier: EarlierRelease, plan: Mapping[str, Any], currency: Mapping[str, object]
-) -> dict[str, Any]:
-    """Return the section.
-
-    Args:
-        earlier: The release that measured.
-        plan: Its plan as plain JSON values.
-        currency: `currency_json` of its currency.
-    """
-    release, privacy = earlier.release, plan["spec"]["privacy"]
-    return {
-        "release": release,
-        "in_words": (
-            f"The noisy tables are those of release {release}, which paid for them: epsilon"
-            f" {privacy['epsilon']}, delta {privacy['delta']}. This release charged nothing and did"
-            " not open the confidential file, so both together have the guarantee of release"
-            f" {release}. Whoever chose the method and seed of this release may have seen the"
-            f" internal comparison of release {release} with the file; such a choice is outside"
-            " epsilon."
-        ),
-        "plan": plan,
-        "plan_sha256": digest(plan),
-        "currency": currency,
-        "receipts": [receipt.to_json() for receipt in earlier.receipts],
-        "head": earlier.used.head,
-        "place": earlier.place and dataclasses.asdict(earlier.place),
-    }
 
 
 def paid_currency(document: Mapping[str, Any]) -> Mapping[str, Any]:
