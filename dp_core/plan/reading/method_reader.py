@@ -351,19 +351,6 @@ def without_sets(
     return preset
 
 
-def refuse_records(node: Node, selector: Selector, name: str) -> None:
-    """Refuse 0 sets of a selection that makes records and publishes no tables.
-
-    Raises:
-        BadInput: if it is such a selection.
-    """
-    if "records" in selector.gives:
-        raise node.error(
-            f"0 sets would publish noisy tables only, and {name} makes records instead of tables;"
-            " make 1 set or more, or use method: auto or method: fixed."
-        )
-
-
 # -- kinds of files with fewer methods
 
 

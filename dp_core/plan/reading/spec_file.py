@@ -49,7 +49,6 @@ from dp_core.plan.reading.method_reader import (
     read_mode,
     read_parametric,
     read_stages,
-    refuse_records,
     refuse_unsupported,
     without_sets,
 )
@@ -265,8 +264,11 @@ def _read(
             and makes_posterior(selector, reconstructor, schema.domain)
         ):
             mode, sets = "posterior", SETS if sets_node is None else sets
-        if sets_node is not None and not sets:
-            refuse_records(sets_node, selector, selector_name)
+        if sets_node is not None and not sets and "records" in selector.gives:
+            raise sets_node.error(
+                f"0 sets would publish noisy tables only, and {selector_name} makes records instead"
+                " of tables; make 1 set or more, or use method: auto or method: fixed."
+            )
     if earlier is None:
         # The tables of a release with analyses may be used for any sets.
         check_analyses(sections["analyses"], declared, mode, method, synthesis)
