@@ -21,7 +21,7 @@ from dp_core.methods.replicates.posterior.posterior_tables import MOST_PAIRS, SE
 from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.methods.selection.selector import Selector
 from dp_core.plan.presets import Preset
-from dp_core.plan.reading.wanted_reader import read_columns, with_workload
+from dp_core.plan.reading.wanted_reader import read_columns, refuse_wanted
 from dp_core.plan.release_spec import Mode, read_options
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import POSITIONS, on_grid, variables
@@ -97,7 +97,7 @@ def read_stages(
         tables: Node of the workload; None without one.
         wanted: The tables of the workload.
         mode: Mode of the sets.
-        sets: Number of synthetic sets.
+        sets: Number of synthetic sets; without any, only the wanted tables need to be measured.
     """
     named = sections["synthesize"].entries().get("method")
     if named is not None:
@@ -110,7 +110,12 @@ def read_stages(
     if tables is None and "tables_share" in sections["select"].entries():
         place = sections["select"].entries()["tables_share"]
         raise place.error("is the part for wanted tables, and the spec has no `tables`; remove it.")
-    selector = with_workload(selector, selector_name, tables, wanted, sets)
+    if tables is not None:
+        if selector.workload is None:
+            refuse_wanted(tables, selector_name)
+        selector = dataclasses.replace(selector, workload=wanted)
+    if not sets and "columns" in {field.name for field in dataclasses.fields(selector)}:
+        selector = dataclasses.replace(selector, columns=False)
     reconstructor, reconstructor_name = _read_stage(
         sections["reconstruct"], "reconstruct", for_mode(preset, mode, selector), schema
     )

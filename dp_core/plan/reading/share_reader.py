@@ -141,6 +141,9 @@ def read_shares(
         raise sections["measure"].error(
             f"has no budget left ({_listing(shares)}); give measure a share."
         )
+    measured = [stage for stage in KNOWING if shares[stage]]
+    place = sections["synthesize" if preset.synthesize else "select"]
+    _check_known(sections, place, selector, privacy.relation.of_rows, measured)
     return shares
 
 
@@ -152,24 +155,16 @@ def _with_part(
     return {**{other: own * left for other, own in usable.items()}, stage: share}
 
 
-def check_known(
+def _check_known(
     sections: Mapping[str, Node],
     place: Node,
     selector: Any,
     neighbours: Neighbours,
     measured: Sequence[Stage],
 ) -> None:
-    """Refuse a selection that needs results of a stage without a share.
+    """Refuse a selection, at its place, that needs results of a stage without a share.
 
-    Args:
-        sections: Nodes of the spec, by stage.
-        place: Node of the selection.
-        selector: The selection, or the parametric method in its place.
-        neighbours: Neighbouring relation of rows.
-        measured: Those of the stages `one_way` and `total` that have a share.
-
-    Raises:
-        BadInput: at the stated share of 0 that should be positive, otherwise at the selection.
+    The error is at the stated share of 0 that should be positive, if there is one.
     """
 
     def refusal(measured: Sequence[Stage]) -> str:

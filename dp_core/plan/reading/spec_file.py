@@ -16,7 +16,7 @@ from typing import Any, Literal
 from dp_core.accounts.requested import Privacy
 from dp_core.errors import BadInput, nearest
 from dp_core.kernel.document import A_ROW
-from dp_core.kernel.privacy import Neighbours, Noise, Stage
+from dp_core.kernel.privacy import Neighbours, Noise
 from dp_core.methods.private_domain.questions import default_share
 from dp_core.methods.reconstruction.gum import Gum
 from dp_core.methods.replicates.posterior.posterior_tables import SETS
@@ -53,7 +53,7 @@ from dp_core.plan.reading.method_reader import (
     without_sets,
 )
 from dp_core.plan.reading.prior_reader import FindPrior, check_prior, no_prior, read_source
-from dp_core.plan.reading.share_reader import KNOWING, LOOKING, check_known, read_shares
+from dp_core.plan.reading.share_reader import LOOKING, read_shares
 from dp_core.plan.reading.wanted_reader import read_wanted, refuse_wanted
 from dp_core.plan.release_spec import PUBLISH, VERSION, ReleaseSpec, spec_document
 from dp_core.schema.definition import Schema
@@ -252,12 +252,10 @@ def _read(
             keys, sections, preset, schema, rows, known
         )
         selector_name = reconstructor_name = preset.synthesize
-        place = sections["synthesize"]
     else:
         selector, selector_name, reconstructor, reconstructor_name = read_stages(
             sections, preset, schema, known, keys.get("tables"), wanted, mode, sets
         )
-        place = sections["select"]
         if (
             "mode" not in synthesis
             and (sets_node is None or sets > 1)
@@ -277,8 +275,6 @@ def _read(
         domain=default_share(schema),
         analyses=bool(declared.texts),
     )
-    measured: list[Stage] = [stage for stage in KNOWING if shares[stage]]
-    check_known(sections, place, selector, privacy.relation.of_rows, measured)
     mode_place = synthesis.get("mode", sections["synthesize"])
     if earlier is not None:
         check_sets(mode_place, mode, sets, earlier)

@@ -13,7 +13,6 @@ from dp_core.kernel.questions.whole_numbers import MOST_CELLS
 from dp_core.methods import registry
 from dp_core.methods.selection.budget.wanted_shares import MOST_PARTS
 from dp_core.methods.selection.budget.workload import MOST_COLUMNS, WantedTable, worths
-from dp_core.methods.selection.selector import Selector
 from dp_core.schema.definition import Schema
 from dp_core.schema.dependencies import origin
 from dp_core.text.documents.faults import Faults
@@ -23,32 +22,6 @@ from dp_core.text.documents.typed_text import quote
 EXAMPLE = "[{of: [sex, age], weight: 3}, {of: [income, region]}]"
 _ENTRY = "{of: [sex, age], weight: 3}"
 _MOST_WEIGHT = 10**6
-
-
-def with_workload(
-    selector: Selector, name: str, node: Node | None, wanted: tuple[WantedTable, ...], sets: int
-) -> Selector:
-    """Return the selection with the workload of the spec.
-
-    Args:
-        selector: The selection with its options.
-        name: Its name, for messages.
-        node: Node `tables` of the spec, None if it has none.
-        wanted: The wanted tables.
-        sets: Number of synthetic sets; without any, only the wanted tables need to be measured.
-
-    Raises:
-        BadInput: if the selection would not use the workload.
-    """
-    own = {field.name for field in dataclasses.fields(selector)}  # type: ignore[arg-type]
-    found: dict[str, object] = {}
-    if node is not None:
-        if selector.workload is None:
-            refuse_wanted(node, name)
-        found["workload"] = wanted
-    if not sets and "columns" in own:
-        found["columns"] = False
-    return dataclasses.replace(selector, **found) if found else selector  # type: ignore[type-var]
 
 
 def refuse_wanted(node: Node | None, name: str) -> None:
