@@ -183,21 +183,15 @@ class PairMap:
 
     Attributes:
         map: The map.
-        pairs: Number of pairs of all columns.
-        measured: Number of pairs with a table or interaction of their own.
-        implied: Number of pairs that only a table of more columns contains.
-        unmeasured: Number of pairs that no table contains.
+        count: Number of pairs of all columns in each state.
         words: The smallest and the largest value in the map, as a sentence; empty without values.
         of_sets: Whether the values are errors of the sets, not of the noisy tables.
     """
 
     map: HeatMap
-    pairs: int
-    measured: int
-    implied: int
-    unmeasured: int
+    count: Counter[State]
     words: str
-    of_sets: bool = False
+    of_sets: bool
 
 
 def pair_map(published: Published, pooled: Pooled, tallies: Sequence[Tally] = ()) -> PairMap | None:
@@ -242,10 +236,7 @@ def pair_map(published: Published, pooled: Pooled, tallies: Sequence[Tally] = ()
         f" {words} The values are in the table below."
     )
     drawn = heat_map(shown, squares, words=shape, left_out=len(columns) - len(shown))
-    return PairMap(
-        *(drawn, len(states), count["measured"], count["implied"], count["unmeasured"], words),
-        of_sets=distances is not None,
-    )
+    return PairMap(drawn, count, words, of_sets=distances is not None)
 
 
 def _range_words(told: Mapping[tuple[str, str], float]) -> str:
