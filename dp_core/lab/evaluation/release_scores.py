@@ -142,7 +142,7 @@ def _scores_with_labels(one: FileScores, schema: Schema) -> dict[str, object]:
         for each in groups["groups"]:
             each["group"] = [
                 schema.column(name).code_labels()[code]
-                for name, code in zip(one.regression.by, each.pop("codes"), strict=False)
+                for name, code in zip(one.regression.by, each["group"], strict=False)
             ]
     return found
 

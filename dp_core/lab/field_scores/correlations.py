@@ -33,23 +33,6 @@ MOST_PAIRS = 500
 """Largest number of pairs; of more, a sample with a fixed seed is used."""
 
 
-@dataclass(frozen=True, slots=True)
-class CorrelationError:
-    """How far pairwise correlations of a synthetic file are from the real ones.
-
-    Attributes:
-        mean: Mean absolute difference over the pairs.
-        worst: Largest absolute difference.
-        worst_pair: Its columns.
-        pairs: Pairs for which both files have a correlation.
-    """
-
-    mean: float
-    worst: float
-    worst_pair: Clique
-    pairs: int
-
-
 def pearson(table: ArrayLike, rows: ArrayLike, columns: ArrayLike) -> float:
     """Return Pearson's correlation of a table; NaN if one of its sides is constant.
 
@@ -92,12 +75,11 @@ def kendall(table: ArrayLike) -> float:
     return (agree - differ) / math.sqrt(scale) if scale > 0 else math.nan
 
 
-def correlation_errors(
-    real: Dataset, synthetic: Dataset, values: CodeValues
-) -> dict[str, CorrelationError]:
-    """Return the errors of both correlations, by their names; empty for fewer than two columns.
+def correlation_errors(real: Dataset, synthetic: Dataset, values: CodeValues) -> dict[str, float]:
+    """Return the mean absolute difference of both correlations, by their names.
 
-    Records with a missing value in a pair are left out of that pair.
+    It is empty for fewer than two columns. Records with a missing value in a pair are left out of
+    that pair.
 
     Args:
         real: The real file.
@@ -108,12 +90,9 @@ def correlation_errors(
     found = {}
     for name in ("pearson", "kendall"):
         true, drawn = (each[name] for each in files)
-        gaps = {pair: abs(drawn[pair] - true[pair]) for pair in true}
-        gaps = {pair: gap for pair, gap in gaps.items() if not math.isnan(gap)}
-        if gaps:
-            worst = max(gaps, key=lambda pair: gaps[pair])
-            mean = math.fsum(gaps.values()) / len(gaps)
-            found[name] = CorrelationError(mean, gaps[worst], worst, len(gaps))
+        gaps = [abs(drawn[pair] - true[pair]) for pair in true]
+        if gaps := [gap for gap in gaps if not math.isnan(gap)]:
+            found[name] = math.fsum(gaps) / len(gaps)
     return found
 
 
@@ -251,13 +230,13 @@ class ComponentError:
         real_variance: Share of the variance along it, real file.
         synthetic_variance: The same share of the synthetic file, along the same axis.
         distance: Largest difference of the two distribution functions of scores, 0 to 1.
-        columns: The columns with the largest weights, at most five, with these weights.
+        columns: The columns with the largest weights, at most five: `column` and `weight`.
     """
 
     real_variance: float
     synthetic_variance: float
     distance: float
-    columns: tuple[tuple[str, float], ...]
+    columns: tuple[Mapping[str, str | float], ...]
 
 
 def component_errors(
@@ -294,7 +273,9 @@ def component_errors(
                 real_variance=float(variances[axis]) / len(names),
                 synthetic_variance=float(scores @ scores) / scores.size / len(names),
                 distance=distribution_distance(true @ weights, scores),
-                columns=tuple((names[column], float(weights[column])) for column in heaviest),
+                columns=tuple(
+                    {"column": names[place], "weight": float(weights[place])} for place in heaviest
+                ),
             )
         )
     return tuple(found)

@@ -29,7 +29,6 @@ from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.lab.field_scores.code_values import CodeValues, random_records, records_at
 from dp_core.lab.field_scores.correlations import (
     ComponentError,
-    CorrelationError,
     GroupLines,
     component_errors,
     correlation_errors,
@@ -40,8 +39,6 @@ from dp_core.lab.field_scores.correlations import (
 from dp_core.lab.field_scores.propensity import propensity
 from dp_core.lab.field_scores.record_matches import (
     ApparentMatches,
-    Consistency,
-    ExactMatches,
     apparent_matches,
     consistency,
     unique_exact_matches,
@@ -55,7 +52,7 @@ from dp_core.metrics.marginal_error import (
     within_limit,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.text.pages.answer import plain
+from dp_core.text.pages.answer import known_values, plain
 
 MOST_RECORDS = 20_000
 """Records of each file from which scores are computed."""
@@ -94,13 +91,13 @@ class Regression:
     Attributes:
         outcome, predictor: The two columns.
         by: Grouping columns.
-        lines: The lines.
+        groups: The lines.
     """
 
     outcome: str
     predictor: str
     by: Clique
-    lines: tuple[GroupLines, ...]
+    groups: tuple[GroupLines, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,47 +107,49 @@ class FileScores:
     Attributes:
         records: Real and synthetic records that were used.
         k_marginal: Score by number of columns.
-        densities: Sum of absolute differences of densities of each column, the largest first.
+        worst_density: Largest sum of absolute differences of densities of a column.
         propensity: Propensity mean squared error.
         propensity_ratio: The same relative to its mean under permuted labels; None if that is 0.
-        correlations: Errors of correlations, by their names.
+        correlations: Mean errors of correlations, by their names.
         components: Principal components.
         regression: Regression lines; None without two ordered columns.
-        consistency: Contradictions and new pairs of levels.
-        exact: Unique exact matches.
+        contradictions: Share of records that break a structural zero.
+        new_pairs: Share of records with a pair of levels that the real file does not have.
+        unique_matched: Share of the real records that occur once which the file has too.
         apparent: Apparent matches; None if no column is left to compare.
         equity: Errors by subgroup, one for each named column.
     """
 
     records: tuple[int, int]
     k_marginal: Mapping[int, float]
-    densities: Mapping[str, float]
+    worst_density: float
     propensity: float
     propensity_ratio: float | None
-    correlations: Mapping[str, CorrelationError]
+    correlations: Mapping[str, float]
     components: tuple[ComponentError, ...]
     regression: Regression | None
-    consistency: Consistency
-    exact: ExactMatches
+    contradictions: float
+    new_pairs: float
+    unique_matched: float
     apparent: ApparentMatches | None
     equity: tuple[Equity, ...]
 
     def headline(self) -> dict[str, float | None]:
         """Return the numbers that one table shows, by name; None for what does not apply."""
-        slopes = slope_errors(self.regression.lines) if self.regression else {}
+        slopes = slope_errors(self.regression.groups) if self.regression else {}
         return {
             "k_marginal": self.k_marginal.get(2),
             "k_marginal_3": self.k_marginal.get(3),
-            "worst_density": max(self.densities.values(), default=None),
+            "worst_density": self.worst_density,
             "propensity": self.propensity,
             "propensity_ratio": self.propensity_ratio,
-            "pearson": _mean_of(self.correlations, "pearson"),
-            "kendall": _mean_of(self.correlations, "kendall"),
+            "pearson": self.correlations.get("pearson"),
+            "kendall": self.correlations.get("kendall"),
             "components": max((one.distance for one in self.components), default=None),
             "slope": max((abs(gap) for gap in slopes.values()), default=None),
-            "contradictions": max(self.consistency.broken.values(), default=0.0),
-            "new_pairs": self.consistency.new_pair_records,
-            "unique_matched": self.exact.matched_share,
+            "contradictions": self.contradictions,
+            "new_pairs": self.new_pairs,
+            "unique_matched": self.unique_matched,
             "apparent": self.apparent.share if self.apparent else None,
             "apparent_agreement": (
                 self.apparent.mean_agreement / 100
@@ -167,43 +166,12 @@ class FileScores:
 
     def to_json(self) -> dict[str, object]:
         """Return plain values; NaN becomes None."""
-        exact, apparent, lines = self.exact, self.apparent, self.regression
-        found: dict[str, object] = {
+        found = {
             "records": {"real": self.records[0], "synthetic": self.records[1]},
             "headline": self.headline(),
-            "univariate": dict(list(self.densities.items())[:50]),
-            "correlations": self.correlations,
-            "components": [
-                plain(one)
-                | {"columns": [{"column": name, "weight": weight} for name, weight in one.columns]}
-                for one in self.components
-            ],
-            "consistency": self.consistency,
-            "unique_exact_matches": {
-                "unique": exact.unique,
-                "matched": exact.matched,
-                "unique_share": exact.unique_share,
-                "matched_share": exact.matched_share,
-            },
+            "components": self.components,
+            **known_values(apparent_matches=self.apparent, regression=self.regression),
         }
-        if apparent is not None:
-            found["apparent_matches"] = {
-                "quasi_identifiers": apparent.quasi,
-                "matches": apparent.matches,
-                "share": apparent.share,
-                "mean_agreement": apparent.mean_agreement,
-                "agreement": apparent.agreement,
-            }
-        if lines is not None:
-            found["regression"] = {
-                "outcome": lines.outcome,
-                "predictor": lines.predictor,
-                "by": lines.by,
-                "groups": [
-                    {"codes": one.group, "real": one.real, "synthetic": one.synthetic}
-                    for one in lines.lines
-                ],
-            }
         return cast("dict[str, object]", plain(found))
 
 
@@ -263,24 +231,25 @@ def file_scores(
         ways = [way for way in (2, 3) if way <= len(domain)]
         mean_tvd = {way: average_tvd(real, synthetic, way).mean for way in ways}
     mse, ratio = propensity(real, synthetic)
-    densities = {
-        name: 2
-        * tvd(*(np.bincount(data.column(name), minlength=size) for data in (real, synthetic)))
+    densities = (
+        2 * tvd(*(np.bincount(data.column(name), minlength=size) for data in (real, synthetic)))
         for name, size in zip(domain.columns, domain.sizes, strict=True)
-    }
+    )
+    contradictions, new_pairs = consistency(real, synthetic, zeros or StructuralZeros())
     return FileScores(
         records=(real.rows, synthetic.rows),
         k_marginal={
             way: k_marginal_score(mean) for way, mean in mean_tvd.items() if not math.isnan(mean)
         },
-        densities=dict(sorted(densities.items(), key=lambda one: -one[1])),
+        worst_density=max(densities),
         propensity=mse,
         propensity_ratio=ratio,
         correlations=correlation_errors(real, synthetic, values),
         components=component_errors(real, synthetic, values),
         regression=_regression(real, synthetic, values, asked),
-        consistency=consistency(real, synthetic, zeros or StructuralZeros()),
-        exact=unique_exact_matches(real, synthetic),
+        contradictions=contradictions,
+        new_pairs=new_pairs,
+        unique_matched=unique_exact_matches(real, synthetic),
         apparent=apparent_matches(real, synthetic, asked.quasi)
         if len(asked.quasi) < len(domain)
         else None,
@@ -309,12 +278,8 @@ def _regression(
             return None
         predictor, outcome = max(known, key=lambda pair: known[pair])
     by = tuple(name for name in asked.groups if name not in (outcome, predictor))
-    lines = group_regression(real, synthetic, values, outcome=outcome, predictor=predictor, by=by)
-    return Regression(outcome=outcome, predictor=predictor, by=by, lines=lines)
-
-
-def _mean_of(errors: Mapping[str, CorrelationError], name: str) -> float | None:
-    return errors[name].mean if name in errors else None
+    groups = group_regression(real, synthetic, values, outcome=outcome, predictor=predictor, by=by)
+    return Regression(outcome=outcome, predictor=predictor, by=by, groups=groups)
 
 
 SAMPLES: tuple[float, ...] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)

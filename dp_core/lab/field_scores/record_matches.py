@@ -17,7 +17,6 @@ Source: SDNist 2.4, `sdnist/metrics/unique_exact_matches.py`, `apparent_match_di
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,57 +29,27 @@ from dp_core.schema.structure.structural_zeros import StructuralZeros
 
 
 @dataclass(frozen=True, slots=True)
-class ExactMatches:
-    """Unique real records and those of them that are in the synthetic file.
-
-    Attributes:
-        unique: Real records that occur once.
-        matched: Those of them that occur in the synthetic file.
-        records: Real records.
-    """
-
-    unique: int
-    matched: int
-    records: int
-
-    @property
-    def unique_share(self) -> float:
-        """Share of the real records that occur once."""
-        return self.unique / self.records if self.records else 0.0
-
-    @property
-    def matched_share(self) -> float:
-        """Share of them that occur in the synthetic file; 0 if there are none."""
-        return self.matched / self.unique if self.unique else 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class ApparentMatches:
     """Pairs of records that are unique by the quasi-identifiers and agree in them.
 
     Attributes:
-        quasi: The quasi-identifiers.
         matches: Number of pairs.
-        records: Real records.
+        share: Share of the real records with an apparent match.
         agreement: Number of pairs by the percentage of the other columns in which they agree, in
             ten classes: [0, 10), ..., [90, 100], percent.
         mean_agreement: Mean percentage of these columns, 0 to 100; 0 without pairs.
     """
 
-    quasi: tuple[str, ...]
     matches: int
-    records: int
+    share: float
     agreement: tuple[int, ...]
     mean_agreement: float
 
-    @property
-    def share(self) -> float:
-        """Share of the real records with an apparent match."""
-        return self.matches / self.records if self.records else 0.0
 
+def unique_exact_matches(real: Dataset, synthetic: Dataset) -> float:
+    """Return which share of the records that occur once in the real file the synthetic one has.
 
-def unique_exact_matches(real: Dataset, synthetic: Dataset) -> ExactMatches:
-    """Return how many records that occur once in the real file are in the synthetic one.
+    It is 0 if there are no such records.
 
     Args:
         real: The real file.
@@ -88,7 +57,7 @@ def unique_exact_matches(real: Dataset, synthetic: Dataset) -> ExactMatches:
     """
     true, drawn = record_keys(real.domain.columns, (real, synthetic))
     once = _unique(true)[0]
-    return ExactMatches(once.size, int(np.isin(once, drawn).sum()), real.rows)
+    return float(np.isin(once, drawn).mean()) if once.size else 0.0
 
 
 def apparent_matches(real: Dataset, synthetic: Dataset, quasi: Sequence[str]) -> ApparentMatches:
@@ -114,9 +83,8 @@ def apparent_matches(real: Dataset, synthetic: Dataset, quasi: Sequence[str]) ->
     percent = 100 * agreed / len(left) if left else np.full(first.size, 100.0)
     classes = np.bincount(np.minimum(percent // 10, 9).astype(np.int64), minlength=10)
     mean = float(percent.mean()) if first.size else 0.0
-    return ApparentMatches(
-        tuple(quasi), int(first.size), real.rows, tuple(int(one) for one in classes), mean
-    )
+    share = first.size / real.rows if real.rows else 0.0
+    return ApparentMatches(int(first.size), share, tuple(int(one) for one in classes), mean)
 
 
 def _unique(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
@@ -129,26 +97,11 @@ MOST_PAIRS = 500
 """Largest number of pairs; of more, a sample with a fixed seed is used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Consistency:
-    """Contradictions and new pairs of levels.
+def consistency(real: Dataset, synthetic: Dataset, zeros: StructuralZeros) -> tuple[float, float]:
+    """Return two shares of synthetic records: contradictions, and new pairs of levels.
 
-    Attributes:
-        broken: For each structural zero, by its text, the share of synthetic records that break it.
-        new_pair_mean: Share of the synthetic records in a cell that the real file does not have,
-            mean over the pairs of columns; NaN without pairs.
-        new_pair_records: Share of the synthetic records with at least one such pair.
-        pairs: Pairs of columns that were compared.
-    """
-
-    broken: dict[str, float]
-    new_pair_mean: float
-    new_pair_records: float
-    pairs: int
-
-
-def consistency(real: Dataset, synthetic: Dataset, zeros: StructuralZeros) -> Consistency:
-    """Return the contradictions of a synthetic file.
+    The first is of the structural zero that most records break, 0 without any. The second is of
+    records with at least one pair of levels that no real record has.
 
     Args:
         real: The real file.
@@ -156,19 +109,16 @@ def consistency(real: Dataset, synthetic: Dataset, zeros: StructuralZeros) -> Co
         zeros: Structural zeros of the schema.
     """
     domain, rows = real.domain, synthetic.rows
-    broken = {}
+    broken = 0.0
     for rule in zeros.rules:
         inside = np.ones(rows, dtype=bool)
         for name, codes in zip(rule.columns, rule.codes, strict=True):
             inside &= np.isin(synthetic.column(name), codes)
-        broken[rule.text] = float(inside.mean())
+        broken = max(broken, float(inside.mean()))
     pairs = small_cliques(domain, 2, most=MOST_PAIRS) if len(domain) > 1 else ()
     wanted, _ = within_limit(domain, pairs)
-    anywhere, shares = np.zeros(rows, dtype=bool), []
+    anywhere = np.zeros(rows, dtype=bool)
     for pair in wanted:
         true, drawn = record_keys(pair, (real, synthetic))
-        new = ~np.isin(drawn, true)
-        anywhere |= new
-        shares.append(float(new.mean()))
-    mean = math.fsum(shares) / len(shares) if shares else math.nan
-    return Consistency(broken, mean, float(anywhere.mean()), len(wanted))
+        anywhere |= ~np.isin(drawn, true)
+    return broken, float(anywhere.mean())
