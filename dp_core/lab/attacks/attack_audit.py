@@ -11,8 +11,8 @@ control. An attack that does no better than the baseline is too weak to say anyt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import cast
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,9 @@ from dp_core.lab.attacks.membership import (
     distance_attack,
     residual_risk,
     shadow_attack,
-    wilson,
 )
 from dp_core.lab.field_scores.code_values import CodeValues, random_records, records_at, resample
-from dp_core.text.pages.answer import plain
+from dp_core.text.pages.answer import fields_of
 
 TARGETS = 1_000
 """Members, and controls, of the membership attack by distance."""
@@ -53,55 +52,45 @@ class AttackAudit:
 
     Attributes:
         members, control: Number of records that were attacked, and of those in the control.
-        permitted: Largest advantage of a membership attack that the guarantee permits.
-        distance: Membership by distance.
-        distance_reference: The same against the members themselves drawn with replacement, which
-            protect nobody: what the attack finds where there is something to find.
-        shadow: Membership by shadow files; None if it was not asked for.
-        shadow_reference: The same if the method is a resample of the records.
-        singling: Singling out; None if no predicate is met by one synthetic record.
-        linking: Linkability; None for one column.
-        inferring: Inference, one for each secret column.
+        permitted_advantage: Largest advantage of a membership attack that the guarantee permits.
+        membership_by_distance: Membership by distance.
+        membership_by_distance_of_a_resample: The same against the members themselves drawn with
+            replacement, which protect nobody: what the attack finds where there is something to
+            find.
+        membership_by_shadow: Membership by shadow files; None if it was not asked for.
+        membership_by_shadow_of_a_resample: The same if the method is a resample of the records.
+        singling_out: Singling out; None if no predicate is met by one synthetic record.
+        linkability: Linkability; None for one column.
+        inference: Inference, one for each secret column.
     """
 
     members: int
     control: int
-    permitted: float | None
-    distance: MembershipResult
-    distance_reference: MembershipResult
-    shadow: ShadowResult | None
-    shadow_reference: ShadowResult | None
-    singling: AttackResult | None
-    linking: AttackResult | None
-    inferring: tuple[AttackResult, ...]
+    permitted_advantage: float | None
+    membership_by_distance: MembershipResult
+    membership_by_distance_of_a_resample: MembershipResult
+    membership_by_shadow: ShadowResult | None
+    membership_by_shadow_of_a_resample: ShadowResult | None
+    singling_out: AttackResult | None
+    linkability: AttackResult | None
+    inference: tuple[AttackResult, ...]
 
     def headline(self) -> dict[str, float | None]:
         """Return the numbers that one table shows, by name; None for what does not apply."""
-        risks = [one.risk.value for one in self.inferring if not one.weak]
+        risks = [one.risk.value for one in self.inference if not one.weak]
+        shadow, singled, linked = self.membership_by_shadow, self.singling_out, self.linkability
         return {
-            "membership": self.distance.advantage.value,
-            "shadow": self.shadow.advantage.value if self.shadow else None,
-            "permitted": self.permitted,
-            "singling": self.singling.risk.value if self.singling else None,
-            "linking": self.linking.risk.value if self.linking else None,
+            "membership": self.membership_by_distance.advantage.value,
+            "shadow": shadow.advantage.value if shadow else None,
+            "permitted": self.permitted_advantage,
+            "singling": singled.risk.value if singled else None,
+            "linking": linked.risk.value if linked else None,
             "inferring": max(risks, default=None),
         }
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        values = {
-            "members": self.members,
-            "control": self.control,
-            "permitted_advantage": self.permitted,
-            "membership_by_distance": self.distance,
-            "membership_by_distance_of_a_resample": self.distance_reference,
-            "membership_by_shadow": self.shadow,
-            "membership_by_shadow_of_a_resample": self.shadow_reference,
-            "singling_out": self.singling,
-            "linkability": self.linking,
-            "inference": self.inferring,
-        }
-        return cast("dict[str, object]", plain(values))
+        return fields_of(self)
 
 
 def attack_audit(
@@ -112,7 +101,6 @@ def attack_audit(
     *,
     permitted: float | None = None,
     make: Make | None = None,
-    files: int = SHADOW_FILES,
     seed: int = 0,
 ) -> AttackAudit:
     """Carry out all attacks.
@@ -125,7 +113,6 @@ def attack_audit(
         permitted: Largest advantage that the guarantee permits; None for no guarantee.
         make: Makes a synthetic file of some members and controls, numbered in this order, for the
             shadow attack; None (the default) leaves that attack out.
-        files: Shadow files; 30 by default.
         seed: Seed of all random choices; 0 by default. Noise that `make` adds has none.
 
     Raises:
@@ -143,7 +130,7 @@ def attack_audit(
     shadow = shadow_reference = None
     if make is not None:
         pool = Dataset(members.domain, np.concatenate([members.codes, control.codes], axis=1))
-        common = {"files": files, "targets": min(SHADOW_TARGETS, pool.rows // 8)}
+        common = {"files": SHADOW_FILES, "targets": min(SHADOW_TARGETS, pool.rows // 8)}
         shadow = shadow_attack(make, pool, values, rng=rng, **common)
 
         def draw_again(part: NDArray[np.bool_], _: int) -> Dataset:
@@ -153,14 +140,16 @@ def attack_audit(
     return AttackAudit(
         members=members.rows,
         control=control.rows,
-        permitted=permitted,
-        distance=distance_attack(targets[0], targets[1], searched, values, rng=rng),
-        distance_reference=distance_attack(targets[0], targets[1], reference, values, rng=rng),
-        shadow=shadow,
-        shadow_reference=shadow_reference,
-        singling=singling_out(*sides, rng=rng),
-        linking=linkability(*sides, rng=rng) if len(names) > 1 else None,
-        inferring=inference(*sides, secrets=names[-SECRETS:], rng=rng) if len(names) > 1 else (),
+        permitted_advantage=permitted,
+        membership_by_distance=distance_attack(targets[0], targets[1], searched, values, rng=rng),
+        membership_by_distance_of_a_resample=distance_attack(
+            targets[0], targets[1], reference, values, rng=rng
+        ),
+        membership_by_shadow=shadow,
+        membership_by_shadow_of_a_resample=shadow_reference,
+        singling_out=singling_out(*sides, rng=rng),
+        linkability=linkability(*sides, rng=rng) if len(names) > 1 else None,
+        inference=inference(*sides, secrets=names[-SECRETS:], rng=rng) if len(names) > 1 else (),
     )
 
 
@@ -180,38 +169,29 @@ class AttackResult:
 
     Attributes:
         name: Name of the attack, or of its secret column.
-        attack: Success on members.
+        members: Success on members.
         control: Success on the control.
         baseline: Success of guessing.
     """
 
     name: str
-    attack: Rate
+    members: Rate
     control: Rate
     baseline: Rate
 
     @property
     def risk(self) -> Estimate:
         """Excess over the control, from 0 to 1, with its 95 % interval."""
-        return residual_risk(self.attack, self.control)
+        return residual_risk(self.members, self.control)
 
     @property
     def weak(self) -> bool:
         """Whether the attack does no better than guessing, so that its risk says nothing."""
-        return self.attack.value <= self.baseline.value
+        return self.members.value <= self.baseline.value
 
-    def to_json(self) -> dict[str, object]:
-        """Return plain values."""
-        sides = (("members", self.attack), ("control", self.control), ("baseline", self.baseline))
-        return {
-            "name": self.name,
-            "risk": asdict(self.risk),
-            "weak": self.weak,
-            **{
-                side: {"successes": rate.successes, "attempts": rate.attempts}
-                for side, rate in sides
-            },
-        }
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields, with the risk and whether the attack is weak."""
+        return fields_of(self) | {"risk": self.risk, "weak": self.weak}
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +250,7 @@ def singling_out(
         sum(one.count(data) == 1 for one in made)
         for made, data in ((asked, members), (asked, control), (guessed, members))
     ]
-    rates = [wilson(found, len(asked)) for found in hits]
+    rates = [Rate(found, len(asked)) for found in hits]
     return AttackResult("singling out", *rates)
 
 
@@ -379,7 +359,7 @@ def linkability(
 
 
 def _agreement_rate(first: NDArray[np.int64], second: NDArray[np.int64]) -> Rate:
-    return wilson(int((first == second).sum()), first.size)
+    return Rate(int((first == second).sum()), first.size)
 
 
 def inference(
@@ -425,9 +405,9 @@ def inference(
         results.append(
             AttackResult(
                 name,
-                wilson(hits[0][name], sides[0].rows),
-                wilson(hits[1][name], sides[1].rows),
-                wilson(lucky, sides[0].rows),
+                Rate(hits[0][name], sides[0].rows),
+                Rate(hits[1][name], sides[1].rows),
+                Rate(lucky, sides[0].rows),
             )
         )
     return tuple(results)

@@ -136,7 +136,7 @@ def distance_attack(
     *,
     rng: np.random.Generator,
 ) -> MembershipResult:
-    """Return the success of membership inference by distance.
+    """Return the success of calling those records members that are close to a synthetic one.
 
     Args:
         members: Records from which the synthetic ones were made; at least two.
@@ -145,31 +145,19 @@ def distance_attack(
         values: The ordered columns and their numbers.
         rng: Generator that halves members and control.
     """
-    distances = RecordDistances(synthetic, values)
-    return membership(distances.closest(members), distances.closest(control), rng=rng)
-
-
-def membership(
-    members: NDArray[np.float64], control: NDArray[np.float64], *, rng: np.random.Generator
-) -> MembershipResult:
-    """Return the success of calling those records members whose number is small.
-
-    Args:
-        members: Numbers of members, shape (n,), n > 1.
-        control: Numbers of the control, shape (k,), k > 1.
-        rng: Generator that halves both.
-    """
     from scipy import stats
 
-    if min(members.size, control.size) < 2:
+    distances = RecordDistances(synthetic, values)
+    near, far = distances.closest(members), distances.closest(control)
+    if min(near.size, far.size) < 2:
         raise ValueError("Membership inference needs two members and two controls.")
-    halves = [np.array_split(rng.permutation(part), 2) for part in (members, control)]
+    halves = [np.array_split(rng.permutation(part), 2) for part in (near, far)]
     (learn, judge), (others, rest) = halves
     threshold = _threshold(learn, others)
     hits = [int((part <= threshold).sum()) for part in (judge, rest)]
     return MembershipResult(
-        advantage(wilson(hits[0], judge.size), wilson(hits[1], rest.size)),
-        float(stats.mannwhitneyu(control, members).statistic) / (members.size * control.size),
+        advantage(Rate(hits[0], judge.size), Rate(hits[1], rest.size)),
+        float(stats.mannwhitneyu(far, near).statistic) / (near.size * far.size),
         judge.size + rest.size,
     )
 
@@ -345,24 +333,44 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A rate of success with its Wilson score interval.
+    """A rate of success, with its 95 % Wilson score interval (Wilson 1927, JASA 22).
 
     Attributes:
-        value: Centre of the interval, which anonymeter also reports, not successes / attempts.
-        error: Half its length.
         successes: Number of successes.
-        attempts: Number of attempts.
+        attempts: Number of attempts, at least 1.
+
+    >>> round(Rate(0, 100).value, 5), round(Rate(50, 100).value, 2)
+    (0.0185, 0.5)
     """
 
-    value: float
-    error: float
     successes: int
     attempts: int
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.successes <= self.attempts or not self.attempts:
+            raise ValueError(f"{self.successes} successes of {self.attempts} attempts are no rate.")
+
     @property
     def share(self) -> float:
-        """Share of the attempts that succeeded; 0 without attempts."""
-        return self.successes / self.attempts if self.attempts else 0.0
+        """Share of the attempts that succeeded."""
+        return self.successes / self.attempts
+
+    @property
+    def value(self) -> float:
+        """Centre of the interval, which anonymeter also reports."""
+        return sum(self._interval()) / 2
+
+    @property
+    def error(self) -> float:
+        """Half the length of the interval."""
+        low, high = self._interval()
+        return (high - low) / 2
+
+    def _interval(self) -> tuple[float, float]:
+        from statsmodels.stats.proportion import proportion_confint
+
+        low, high = proportion_confint(self.successes, self.attempts, 1 - LEVEL, method="wilson")
+        return float(low), float(high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,20 +385,6 @@ class Estimate:
     value: float
     low: float
     high: float
-
-
-def wilson(successes: int, attempts: int) -> Rate:
-    """Return a rate with its 95 % Wilson score interval (Wilson 1927, JASA 22).
-
-    >>> round(wilson(0, 100).value, 5), round(wilson(50, 100).value, 2)
-    (0.0185, 0.5)
-    """
-    from statsmodels.stats.proportion import proportion_confint
-
-    if not 0 <= successes <= attempts or not attempts:
-        raise ValueError(f"{successes} successes of {attempts} attempts are no rate.")
-    low, high = proportion_confint(successes, attempts, 1 - LEVEL, method="wilson")
-    return Rate(float(low + high) / 2, float(high - low) / 2, successes, attempts)
 
 
 def residual_risk(attack: Rate, control: Rate) -> Estimate:

@@ -18,16 +18,15 @@ from dp_core.lab.attacks.attack_audit import (
     singling_out,
 )
 from dp_core.lab.attacks.membership import (
+    Rate,
     RecordDistances,
     advantage,
     distance_attack,
     mean_interval,
-    membership,
     permitted_advantage,
     residual_risk,
     shadow_attack,
     unusual_records,
-    wilson,
 )
 from dp_core.lab.field_scores.code_values import CodeValues
 from tests.full import at_full_size
@@ -52,23 +51,23 @@ def rng(seed=1):
 
 
 def test_a_rate_is_of_attempts():
-    assert wilson(0, 100).value == pytest.approx(0.0185, abs=5e-5)
+    assert Rate(0, 100).value == pytest.approx(0.0185, abs=5e-5)
     with pytest.raises(ValueError, match="no rate"):
-        wilson(3, 2)
+        Rate(3, 2)
 
 
 def test_the_risk_is_the_excess_over_the_control():
     """By hand: 300 of 500 and 100 of 500."""
-    found = residual_risk(wilson(300, 500), wilson(100, 500))
-    attack, control = wilson(300, 500).value, wilson(100, 500).value
+    found = residual_risk(Rate(300, 500), Rate(100, 500))
+    attack, control = Rate(300, 500).value, Rate(100, 500).value
     assert found.value == pytest.approx((attack - control) / (1 - control))
     assert found.low < found.value < found.high
-    assert residual_risk(wilson(10, 500), wilson(100, 500)).value == 0
+    assert residual_risk(Rate(10, 500), Rate(100, 500)).value == 0
 
 
 def test_newcombe_s_interval_is_the_published_one():
     """Newcombe (1998), Table II, example (a): 56/70 - 48/80 = .2, method 10: .0524 to .3339."""
-    found = advantage(wilson(56, 70), wilson(48, 80))
+    found = advantage(Rate(56, 70), Rate(48, 80))
     assert found.value == pytest.approx(0.2)
     assert (found.low, found.high) == (
         pytest.approx(0.0524, abs=5e-5),
@@ -107,10 +106,13 @@ def test_gower_by_hand():
 
 
 def test_the_area_under_the_curve_counts_ties_as_half():
-    found = membership(np.array([0.0, 1.0]), np.array([1.0, 2.0]), rng=rng())
+    domain = Domain(("n",), (3,))
+    one, two, three = (Dataset(domain, np.array([x], np.uint16)) for x in ([0], [0, 1], [1, 2]))
+    values = CodeValues(domain, {"n": np.arange(3.0)})
+    found = distance_attack(two, three, one, values, rng=rng())
     assert found.auc == pytest.approx((1 + 1 + 0.5 + 1) / 4)
     with pytest.raises(ValueError, match="two members"):
-        membership(np.array([0.0]), np.array([1.0, 2.0]), rng=rng())
+        distance_attack(one, three, one, values, rng=rng())
 
 
 def test_a_copy_gives_every_member_away_and_another_sample_nobody():
@@ -154,13 +156,13 @@ def test_attacks_on_a_copy_succeed_on_members_only():
     given = (members, control, members, VALUES)
     singled = singling_out(*given, rng=rng())
     assert singled is not None
-    assert singled.attack.share == 1
+    assert singled.members.share == 1
     assert singled.risk.value > 0.9
     linked = linkability(*given, rng=rng())
-    assert linked.attack.share > 0.2 > linked.control.share
+    assert linked.members.share > 0.2 > linked.control.share
     assert not linked.weak
     (guessed,) = inference(*given, secrets=("a",), rng=rng())
-    assert guessed.attack.share > 0.9
+    assert guessed.members.share > 0.9
     assert guessed.control.share < 0.3
     assert guessed.risk.low > 0.8
 
@@ -176,10 +178,8 @@ def test_attacks_on_another_sample_have_no_risk():
 
 
 def test_an_attack_no_better_than_guessing_is_called_weak():
-    assert AttackResult("x", wilson(5, 100), wilson(5, 100), wilson(5, 100)).weak
-    assert AttackResult("x", wilson(6, 100), wilson(5, 100), wilson(5, 100)).to_json()["weak"] is (
-        False
-    )
+    assert AttackResult("x", Rate(5, 100), Rate(5, 100), Rate(5, 100)).weak
+    assert AttackResult("x", Rate(6, 100), Rate(5, 100), Rate(5, 100)).to_json()["weak"] is False
 
 
 def test_no_predicate_singles_out_of_equal_records():
@@ -202,12 +202,13 @@ def test_a_predicate_is_counted_once_and_all_that_single_out_are_found(monkeypat
     monkeypatch.setattr(Predicate, "count", noting)
     found = singling_out(data, data, data, CodeValues(domain, {}), rng=rng())
     assert found is not None
-    assert (found.attack.successes, found.attack.attempts) == (8, 8)
+    assert (found.members.successes, found.members.attempts) == (8, 8)
     assert len(counted) == 4 * 8  # in the sets; then on members and control, and the guesses
     assert len(set(counted[:8])) == 8
 
 
-def test_the_audit_has_every_attack_and_its_reference():
+def test_the_audit_has_every_attack_and_its_reference(monkeypatch):
+    monkeypatch.setattr("dp_core.lab.attacks.attack_audit.SHADOW_FILES", 8)
     members, control = population(150, 1), population(150, 2)
     found = attack_audit(
         members,
@@ -216,12 +217,12 @@ def test_the_audit_has_every_attack_and_its_reference():
         VALUES,
         permitted=0.4,
         make=lambda part, number: population(int(part.sum()), number),
-        files=8,
     )
     values = found.to_json()
     assert all(value is not None for value in values.values())
-    assert len(found.inferring) == 6
-    assert found.distance_reference.advantage.value > found.distance.advantage.value
+    assert len(found.inference) == 6
+    resampled = found.membership_by_distance_of_a_resample.advantage
+    assert resampled.value > found.membership_by_distance.advantage.value
     assert found.headline()["permitted"] == 0.4
     with pytest.raises(ValueError, match="100 members"):
         attack_audit(population(99, 1), control, control, VALUES)
