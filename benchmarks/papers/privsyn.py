@@ -39,7 +39,7 @@ from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.lab.measures.classification import misclassification, svm_accuracy
-from dp_core.lab.measures.table_errors import RangeQueries, mean_range_error, random_range_queries
+from dp_core.lab.measures.table_errors import RangeQueries, random_range_queries
 from dp_core.plan.procedure import carry_out, sample
 
 Shares: TypeAlias = Mapping[Stage, Fraction]
@@ -126,18 +126,12 @@ class SuiteJudge:
         self.data, self.trees = data, trees
         self.pairs = list(itertools.combinations(data.domain.columns, 2))
         self.ranges: RangeQueries = random_range_queries(data.domain)
-        self.in_range = self.ranges.count(data)
 
     def judge(self, made: Dataset) -> dict[str, float]:
         """Return the figure of each task."""
         found = {
             "pairs": distance(self.data, made, self.pairs),
-            "ranges": mean_range_error(
-                self.in_range,
-                self.ranges.count(made),
-                first_rows=self.data.rows,
-                second_rows=made.rows,
-            ),
+            "ranges": self.ranges.error(self.data, made),
             "svm": 1 - svm_accuracy(made, self.data, "income", nominal=tuple(LEVELS)),
         }
         if self.trees:

@@ -25,7 +25,6 @@ from dp_core.lab.measures.table_errors import (
     KINDS,
     countable,
     max_cell_error,
-    mean_range_error,
     random_range_queries,
     relative_entropy,
     tables_by_kind,
@@ -117,13 +116,7 @@ def judge(
     """
     found = _tables(real, synthetic)
     found["kl"] = _joint(real, synthetic)
-    queries = random_range_queries(real.domain)
-    found["ranges"] = mean_range_error(
-        queries.count(real),
-        queries.count(synthetic),
-        first_rows=real.rows,
-        second_rows=synthetic.rows,
-    )
+    found["ranges"] = random_range_queries(real.domain).error(real, synthetic)
     if values is not None and real.rows and synthetic.rows:
         found |= _scores(real, synthetic, values, by, found)
         if attacked and test is not None:

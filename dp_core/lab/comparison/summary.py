@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,6 @@ from dp_core.lab.comparison.cells import (
 )
 from dp_core.lab.comparison.figures import FIGURE, FIGURES, about_runs, figure_name, shown_number
 from dp_core.lab.measures.inference_agreement import Outcome
-from dp_core.lab.measures.table_errors import relative_error
 from dp_core.text.documents.spreadsheet_text import spreadsheet_comment, spreadsheet_text
 
 
@@ -130,13 +128,11 @@ def _with_relative(rows: Sequence[Row]) -> tuple[Row, ...]:
     for row in rows:
         floor, baseline = floors.get(row.cell.file), plain.get(_guarantee(row))
         own = row.figures.get("tvd2")
-        if floor and baseline and own:
+        if floor and baseline and own and baseline.mean > floor.mean:
             width = baseline.mean - floor.mean
-            value = relative_error(own.mean, floor=floor.mean, baseline=baseline.mean)
-            if not math.isnan(value):
-                deviation = None if own.deviation is None else own.deviation / width
-                relative = Spread(value, deviation, own.runs)
-                row = replace(row, figures={**row.figures, "relative": relative})
+            deviation = None if own.deviation is None else own.deviation / width
+            relative = Spread((own.mean - floor.mean) / width, deviation, own.runs)
+            row = replace(row, figures={**row.figures, "relative": relative})
         found.append(row)
     return tuple(found)
 

@@ -74,26 +74,6 @@ def relative_entropy(real: ArrayLike, synthetic: ArrayLike, *, smoothing: float 
     return max(0.0, float(stats.entropy(p.ravel(), q.ravel())))
 
 
-def relative_error(error: float, *, floor: float, baseline: float) -> float:
-    """Return where an error lies between the floor (0) and the baseline (1).
-
-    Args:
-        error: Error of a method.
-        floor: Error of a bootstrap of the real file, which is sampling error alone.
-        baseline: Error of a method that treats all columns as independent.
-
-    Returns:
-        0 for an error as small as that of another sample, 1 for one as large as under independence,
-        more for a larger one. NaN if the baseline does not exceed the floor.
-
-    >>> relative_error(0.05, floor=0.01, baseline=0.09)
-    0.5
-    """
-    if not baseline > floor:
-        return math.nan
-    return (error - floor) / (baseline - floor)
-
-
 def max_cell_error(first: ArrayLike, second: ArrayLike) -> float:
     """Return the largest difference of a cell's proportions in two tables.
 
@@ -125,7 +105,7 @@ _CHUNK_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RangeQueries:
-    """Queries over one domain; counts of pieces of a file add up.
+    """Queries over one domain.
 
     Attributes:
         domain: All columns.
@@ -157,6 +137,14 @@ class RangeQueries:
                 counts[query] += int(np.count_nonzero(within))
         return counts
 
+    def error(self, first: Dataset, second: Dataset) -> float:
+        """Return the average absolute difference of the queries' proportions in two files.
+
+        An empty file has proportions of 0.
+        """
+        one, other = (self.count(data) / max(data.rows, 1) for data in (first, second))
+        return float(np.abs(one - other).mean())
+
 
 def random_range_queries(domain: Domain) -> RangeQueries:
     """Return random queries, the same for every method on one domain.
@@ -173,25 +161,6 @@ def random_range_queries(domain: Domain) -> RangeQueries:
     sizes = np.array(domain.sizes, dtype=np.int64)[axes]
     ends = np.sort(rng.integers(0, sizes, size=(2, NUMBER, ways)), axis=0).astype(domain.code_type)
     return RangeQueries(domain, axes, ends[0], ends[1])
-
-
-def mean_range_error(
-    first: ArrayLike, second: ArrayLike, *, first_rows: int, second_rows: int
-) -> float:
-    """Return the average absolute difference of the queries' proportions.
-
-    Args:
-        first: Counts of the queries on one file.
-        second: Counts of the same queries on another file.
-        first_rows: Records of the first file; an empty file has proportions of 0.
-        second_rows: Records of the second file.
-
-    >>> mean_range_error([1, 2], [4, 4], first_rows=4, second_rows=8)
-    0.125
-    """
-    a = np.asarray(first, dtype=np.float64) / max(first_rows, 1)
-    b = np.asarray(second, dtype=np.float64) / max(second_rows, 1)
-    return float(np.abs(a - b).mean()) if a.size else 0.0
 
 
 PairRows: TypeAlias = Callable[[], Iterable[Dataset]]

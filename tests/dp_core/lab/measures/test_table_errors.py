@@ -19,10 +19,8 @@ from dp_core.lab.measures.table_errors import (
     countable,
     kind_errors,
     max_cell_error,
-    mean_range_error,
     random_range_queries,
     relative_entropy,
-    relative_error,
     tables_by_kind,
     tables_in_own_units,
 )
@@ -65,17 +63,6 @@ def test_smoothing_spreads_so_many_records_over_the_synthetic_cells():
 def test_what_are_no_counts_is_refused(real, synthetic):
     with pytest.raises(ValueError, match=r"Relative entropy|shapes"):
         relative_entropy(real, synthetic)
-
-
-def test_the_floor_is_nought_and_the_baseline_one():
-    assert relative_error(0.02, floor=0.02, baseline=0.12) == 0.0
-    assert relative_error(0.12, floor=0.02, baseline=0.12) == 1.0
-    assert relative_error(0.17, floor=0.02, baseline=0.12) == pytest.approx(1.5, rel=1e-12)
-
-
-def test_without_dependence_there_is_nothing_to_lose():
-    assert math.isnan(relative_error(0.05, floor=0.02, baseline=0.02))
-    assert math.isnan(relative_error(0.05, floor=math.nan, baseline=0.1))
 
 
 def test_the_largest_difference_of_proportions_counts():
@@ -135,8 +122,11 @@ def test_queries_are_the_same_each_time_and_within_the_domain():
 
 
 def test_the_error_is_the_average_difference_of_proportions():
-    # 1/4 - 4/8 and 2/4 - 4/8
-    assert mean_range_error([1, 2], [4, 4], first_rows=4, second_rows=8) == 0.125
+    other = Dataset(DOMAIN, np.array([[0, 0], [0, 2]], dtype=np.uint16))
+    # 3/5 - 0/2 and 5/5 - 2/2
+    asked = queries(((1, 3), (1, 2)), ((0, 3), (0, 2)))
+    assert asked.error(DATA, other) == pytest.approx(0.3, rel=1e-12)
+    assert asked.error(DATA, Dataset(DOMAIN, DATA.codes[:, :0])) == pytest.approx(0.8, rel=1e-12)
 
 
 def test_data_of_another_domain_are_refused():
