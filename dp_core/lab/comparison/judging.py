@@ -171,7 +171,7 @@ def _scores(
     """Return the scores of the field."""
     asked = replace(default_columns(real.domain), by=by)
     mean_tvd = {ways: found[f"tvd{ways}"] for ways in (2, 3)}
-    scores = file_scores(real, synthetic, values, asked=asked, mean_tvd=mean_tvd).headline()
+    scores = file_scores(real, synthetic, values, asked=asked, mean_tvd=mean_tvd).headline
     names = {
         "kmarginal": "k_marginal",
         "propensity": "propensity_ratio",

@@ -123,7 +123,7 @@ def score_sets(
         "format": FORMAT,
         "quasi_identifiers": list(asked.quasi),
         "mean": plain(means),
-        "resample": plain(reference.headline()),
+        "resample": plain(reference.headline),
         "equivalent_sample": (
             equivalent_sample(score, samples) if samples and score is not None else None
         ),
@@ -137,9 +137,7 @@ def _scores_with_labels(one: FileScores, schema: Schema) -> dict[str, object]:
     """Return a set's scores with the labels of groups; subgroups are given as means elsewhere."""
     found = one.to_json()
     if one.regression is not None:
-        groups = found["regression"]
-        assert isinstance(groups, dict)
-        for each in groups["groups"]:
+        for each in found["regression"]["groups"]:
             each["group"] = [
                 schema.column(name).code_labels()[code]
                 for name, code in zip(one.regression.by, each["group"], strict=False)

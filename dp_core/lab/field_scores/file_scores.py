@@ -19,8 +19,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +52,7 @@ from dp_core.metrics.marginal_error import (
     within_limit,
 )
 from dp_core.schema.structure.structural_zeros import StructuralZeros
-from dp_core.text.pages.answer import known_values, plain
+from dp_core.text.pages.answer import OMITTED, fields_of
 
 MOST_RECORDS = 20_000
 """Records of each file from which scores are computed."""
@@ -105,74 +105,24 @@ class FileScores:
     """Scores of one synthetic file.
 
     Attributes:
-        records: Real and synthetic records that were used.
-        k_marginal: Score by number of columns.
-        worst_density: Largest sum of absolute differences of densities of a column.
-        propensity: Propensity mean squared error.
-        propensity_ratio: The same relative to its mean under permuted labels; None if that is 0.
-        correlations: Mean errors of correlations, by their names.
+        records: Numbers of `real` and of `synthetic` records that were used.
+        headline: The numbers that one table shows, by name; None for what does not apply.
         components: Principal components.
         regression: Regression lines; None without two ordered columns.
-        contradictions: Share of records that break a structural zero.
-        new_pairs: Share of records with a pair of levels that the real file does not have.
-        unique_matched: Share of the real records that occur once which the file has too.
-        apparent: Apparent matches; None if no column is left to compare.
+        apparent_matches: Apparent matches; None if no column is left to compare.
         equity: Errors by subgroup, one for each named column.
     """
 
-    records: tuple[int, int]
-    k_marginal: Mapping[int, float]
-    worst_density: float
-    propensity: float
-    propensity_ratio: float | None
-    correlations: Mapping[str, float]
+    records: Mapping[str, int]
+    headline: Mapping[str, float | None]
     components: tuple[ComponentError, ...]
-    regression: Regression | None
-    contradictions: float
-    new_pairs: float
-    unique_matched: float
-    apparent: ApparentMatches | None
+    regression: Regression | None = field(metadata=OMITTED)
+    apparent_matches: ApparentMatches | None = field(metadata=OMITTED)
     equity: tuple[Equity, ...]
 
-    def headline(self) -> dict[str, float | None]:
-        """Return the numbers that one table shows, by name; None for what does not apply."""
-        slopes = slope_errors(self.regression.groups) if self.regression else {}
-        return {
-            "k_marginal": self.k_marginal.get(2),
-            "k_marginal_3": self.k_marginal.get(3),
-            "worst_density": self.worst_density,
-            "propensity": self.propensity,
-            "propensity_ratio": self.propensity_ratio,
-            "pearson": self.correlations.get("pearson"),
-            "kendall": self.correlations.get("kendall"),
-            "components": max((one.distance for one in self.components), default=None),
-            "slope": max((abs(gap) for gap in slopes.values()), default=None),
-            "contradictions": self.contradictions,
-            "new_pairs": self.new_pairs,
-            "unique_matched": self.unique_matched,
-            "apparent": self.apparent.share if self.apparent else None,
-            "apparent_agreement": (
-                self.apparent.mean_agreement / 100
-                if self.apparent and self.apparent.matches
-                else None
-            ),
-            "subgroups": max(
-                (one.spread for one in self.equity if one.spread is not None), default=None
-            ),
-            "subgroup_excess": max(
-                (one.excess for one in self.equity if one.excess is not None), default=None
-            ),
-        }
-
-    def to_json(self) -> dict[str, object]:
-        """Return plain values; NaN becomes None."""
-        found = {
-            "records": {"real": self.records[0], "synthetic": self.records[1]},
-            "headline": self.headline(),
-            "components": self.components,
-            **known_values(apparent_matches=self.apparent, regression=self.regression),
-        }
-        return cast("dict[str, object]", plain(found))
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values without those by subgroup; NaN becomes None."""
+        return {name: value for name, value in fields_of(self).items() if name != "equity"}
 
 
 def default_columns(domain: Domain) -> ScoredColumns:
@@ -235,31 +185,53 @@ def file_scores(
         2 * tvd(*(np.bincount(data.column(name), minlength=size) for data in (real, synthetic)))
         for name, size in zip(domain.columns, domain.sizes, strict=True)
     )
+    k_marginal = {
+        way: k_marginal_score(mean) for way, mean in mean_tvd.items() if not math.isnan(mean)
+    }
+    correlations = correlation_errors(real, synthetic, values)
+    components = component_errors(real, synthetic, values)
+    regression = _regression(real, synthetic, values, asked)
+    slopes = slope_errors(regression.groups) if regression else {}
     contradictions, new_pairs = consistency(real, synthetic, zeros or StructuralZeros())
+    apparent = None
+    if len(asked.quasi) < len(domain):
+        apparent = apparent_matches(real, synthetic, asked.quasi)
+    equity = tuple(subgroup_equity(real, synthetic, name, noise=noise) for name in asked.by)
+    headline = {
+        "k_marginal": k_marginal.get(2),
+        "k_marginal_3": k_marginal.get(3),
+        "worst_density": max(densities),
+        "propensity": mse,
+        "propensity_ratio": ratio,
+        "pearson": correlations.get("pearson"),
+        "kendall": correlations.get("kendall"),
+        "components": max((one.distance for one in components), default=None),
+        "slope": max((abs(gap) for gap in slopes.values()), default=None),
+        "contradictions": contradictions,
+        "new_pairs": new_pairs,
+        "unique_matched": unique_exact_matches(real, synthetic),
+        "apparent": apparent.share if apparent else None,
+        "apparent_agreement": (
+            apparent.mean_agreement / 100 if apparent and apparent.matches else None
+        ),
+        "subgroups": max((one.spread for one in equity if one.spread is not None), default=None),
+        "subgroup_excess": max(
+            (one.excess for one in equity if one.excess is not None), default=None
+        ),
+    }
     return FileScores(
-        records=(real.rows, synthetic.rows),
-        k_marginal={
-            way: k_marginal_score(mean) for way, mean in mean_tvd.items() if not math.isnan(mean)
-        },
-        worst_density=max(densities),
-        propensity=mse,
-        propensity_ratio=ratio,
-        correlations=correlation_errors(real, synthetic, values),
-        components=component_errors(real, synthetic, values),
-        regression=_regression(real, synthetic, values, asked),
-        contradictions=contradictions,
-        new_pairs=new_pairs,
-        unique_matched=unique_exact_matches(real, synthetic),
-        apparent=apparent_matches(real, synthetic, asked.quasi)
-        if len(asked.quasi) < len(domain)
-        else None,
-        equity=tuple(subgroup_equity(real, synthetic, name, noise=noise) for name in asked.by),
+        records={"real": real.rows, "synthetic": synthetic.rows},
+        headline=headline,
+        components=components,
+        regression=regression,
+        apparent_matches=apparent,
+        equity=equity,
     )
 
 
 def mean_headline(scores: Sequence[FileScores]) -> dict[str, float | None]:
     """Return the headline numbers, mean over several synthetic files."""
-    every = [one.headline() for one in scores]
+    every = [one.headline for one in scores]
     found: dict[str, float | None] = {}
     for name in every[0] if every else ():
         known = [value for one in every if (value := one[name]) is not None]

@@ -261,7 +261,7 @@ def test_a_copy_has_the_best_scores_and_another_population_worse_ones():
     flat = dataset(*(np.random.default_rng(1).integers(0, size, 3_000) for size in (5, 4, 3, 2)))
     asked = ScoredColumns(quasi=("a", "b"), by=("d",), groups=("d",))
     copy, other = (
-        file_scores(real, data, numbered(real), asked=asked).headline() for data in (real, flat)
+        file_scores(real, data, numbered(real), asked=asked).headline for data in (real, flat)
     )
     assert copy["k_marginal"] == copy["k_marginal_3"] == 1000
     assert copy["unique_matched"] in (0, 1)
@@ -274,16 +274,16 @@ def test_a_copy_has_the_best_scores_and_another_population_worse_ones():
 def test_the_cost_is_bounded_by_a_sample_of_the_records():
     real = random_file(MOST_RECORDS + 5_000, 1, sizes=(4, 3))
     found = file_scores(real, real, numbered(real))
-    assert found.records == (MOST_RECORDS, MOST_RECORDS)
+    assert found.records == {"real": MOST_RECORDS, "synthetic": MOST_RECORDS}
     assert file_scores(real, real, numbered(real)).to_json() == found.to_json()
 
 
 def test_one_column_has_scores_too_and_an_empty_file_none():
     real = dataset([0, 1, 1], sizes=(2,))
     found = file_scores(real, dataset([1, 1], sizes=(2,)), numbered(real))
-    assert found.headline()["k_marginal"] is None
-    assert found.worst_density == pytest.approx(2 / 3)
-    assert found.regression is found.apparent is None
+    assert found.headline["k_marginal"] is None
+    assert found.headline["worst_density"] == pytest.approx(2 / 3)
+    assert found.regression is found.apparent_matches is None
     with pytest.raises(ValueError, match="both files"):
         file_scores(real, Dataset(real.domain, np.empty((1, 0), np.uint16)), numbered(real))
 
@@ -308,7 +308,7 @@ def test_means_leave_out_what_a_set_does_not_have():
     real = random_file(500, 1)
     scores = [file_scores(real, random_file(500, seed), numbered(real)) for seed in (2, 3)]
     found = mean_headline(scores)
-    values = [one.propensity for one in scores]
+    values = [one.headline["propensity"] for one in scores]
     assert found["propensity"] == pytest.approx(sum(values) / 2)
     assert mean_headline([]) == {}
 
