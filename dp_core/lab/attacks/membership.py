@@ -120,12 +120,10 @@ class MembershipResult:
         advantage: True minus false positive rate on records that did not choose the threshold.
         auc: Area under the curve of true against false positives: the probability that a member is
             closer than a record of the control, ties counting half; .5 without information.
-        targets: Members and controls on which the advantage is measured.
     """
 
     advantage: Estimate
     auc: float
-    targets: int
 
 
 def distance_attack(
@@ -158,7 +156,6 @@ def distance_attack(
     return MembershipResult(
         advantage(Rate(hits[0], judge.size), Rate(hits[1], rest.size)),
         float(stats.mannwhitneyu(far, near).statistic) / (near.size * far.size),
-        judge.size + rest.size,
     )
 
 

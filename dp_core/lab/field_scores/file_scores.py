@@ -16,7 +16,6 @@ the schema.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -309,11 +308,9 @@ def equivalent_sample(score: float, samples: dict[float, float]) -> float | None
     >>> equivalent_sample(850.0, {0.1: 800.0, 0.2: 900.0})
     0.15
     """
-    points = [*sorted(samples.items()), (1.0, 1000.0)]
-    if math.isnan(score) or score < points[0][1]:
+    shares = [*sorted(samples), 1.0]
+    # A larger sample can be worse by chance.
+    scores = np.maximum.accumulate([*(samples[share] for share in shares[:-1]), 1000.0])
+    if math.isnan(score) or score < scores[0]:
         return None
-    for (low, below), (high, above) in itertools.pairwise(points):
-        if below <= score <= above:
-            share = low + (high - low) * (score - below) / (above - below or 1.0)
-            return round(share, 12)
-    return 1.0
+    return round(float(np.interp(score, scores, shares)), 12)
