@@ -69,7 +69,6 @@ def significance_png(panels: Sequence[Panel], *, title: str, notice: str, axis: 
         notice: Who may see the picture; its first line, also in its metadata.
         axis: Name of the variable by which the bars of a panel differ.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
@@ -80,7 +79,6 @@ def significance_png(panels: Sequence[Panel], *, title: str, notice: str, axis: 
     width = across * (1.1 + max(0.62 * most, 1.4)) + 3.3
     height = 1.25 + down * (2.75 + 0.16 * tallest)
     picture = Figure(figsize=(max(width, 6.4), height), layout="constrained")
-    FigureCanvasAgg(picture)
     grid = picture.subplots(down, across, squeeze=False, sharey=True)
     for place, axes in enumerate(grid.flat):
         if place >= len(panels):
@@ -185,7 +183,6 @@ def draw_plots(rows: Sequence[Row], declaration: Declaration, folder: Path) -> t
         declaration: Declaration in the first line and the metadata of each picture.
         folder: Folder for the pictures, created if necessary; its older pictures are deleted.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -199,7 +196,6 @@ def draw_plots(rows: Sequence[Row], declaration: Declaration, folder: Path) -> t
         )
         for name in (name for name in shown_figures(mine) if FIGURE[name].drawn):
             picture = Figure(figsize=(8.6, 5.2), layout="constrained")
-            FigureCanvasAgg(picture)
             _draw(picture.add_subplot(), mine, methods, name)
             picture.suptitle(
                 textwrap.fill(declaration.sentence, 130, max_lines=2),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -97,15 +98,10 @@ def shown_figures(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def _row(group: Sequence[tuple[Cell, Result | None]]) -> Row:
-    outcomes: dict[RunOutcome, int] = {}
+    known = [result for _, result in group if result is not None]
+    outcomes = Counter(result.outcome for result in known)
     values: dict[str, list[float]] = {}
-    sentences: dict[str, None] = {}
-    for _, result in group:
-        if result is None:
-            continue
-        outcomes[result.outcome] = outcomes.get(result.outcome, 0) + 1
-        if result.sentence:
-            sentences[result.sentence] = None
+    for result in known:
         for name, value in result.figures.items():
             if value is not None:
                 values.setdefault(name, []).append(value)
@@ -114,7 +110,7 @@ def _row(group: Sequence[tuple[Cell, Result | None]]) -> Row:
         figures={name: spread(found) for name, found in values.items()},
         runs=len(group),
         outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES if outcome in outcomes},
-        sentences=tuple(sentences),
+        sentences=tuple(dict.fromkeys(one.sentence for one in known if one.sentence)),
     )
 
 
