@@ -21,7 +21,7 @@ It has the error of the density within the bin besides the noise.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -130,9 +130,9 @@ class QuantileBins:
         first, last: First and last bin of the interval.
         place: Bin of the estimate.
         part: Part of that bin's records below the estimate, from 0 to 1.
-        low_part, high_part: The same for the ends of the interval in the first and last bin, if the
-            distribution of the records in every bin were known.
-        least_part, most_part: The same with the error of this distribution.
+        low_part, high_part: The same for the ends of the interval in the first and last bin.
+        low_part_without_bins, high_part_without_bins: The same if the distribution of the records
+            in every bin were known.
     """
 
     determined: NDArray[np.bool_]
@@ -142,8 +142,8 @@ class QuantileBins:
     part: Floats
     low_part: Floats
     high_part: Floats
-    least_part: Floats
-    most_part: Floats
+    low_part_without_bins: Floats
+    high_part_without_bins: Floats
 
 
 def cut_weights(bins: int, q: float) -> Floats:
@@ -159,21 +159,29 @@ def cut_weights(bins: int, q: float) -> Floats:
     return np.tri(bins + 1, bins, -1) - q
 
 
-Shape: TypeAlias = tuple[Floats, Floats, float]
-"""Of each bin the standard error of the mean place of its records, and the part of them that may be
-at any place, both as parts of the bin, shape (groups, bins); and the quantile of the normal
-distribution at the level."""
+class PlaceErrors(NamedTuple):
+    """How uncertain places within bins are, as parts of the bin.
+
+    Attributes:
+        means: Standard error of the mean place of each bin's records, shape (groups, bins).
+        anywhere: Part of its records that may be at any place, same shape.
+        quantile: Half-width of an interval in standard errors.
+    """
+
+    means: Floats
+    anywhere: Floats
+    quantile: float
 
 
 def quantile_bins(
-    deviations: Floats, half_widths: Floats, shape: Shape | None = None
+    deviations: Floats, half_widths: Floats, errors: PlaceErrors | None = None
 ) -> QuantileBins:
     """Return which bins may contain a quantile, and where its estimate is.
 
     Args:
         deviations: Estimates of D_k, shape (groups, bins + 1).
         half_widths: Half of the width of the two-sided interval of each, same shape.
-        shape: What is known of places within bins; None (the default) if bins have one value.
+        errors: How uncertain places within bins are; None (the default) if bins have one value.
 
     Returns:
         Arrays of shape (groups,). A group is determined if its number of records, the last
@@ -199,23 +207,20 @@ def quantile_bins(
     first, last = kept.argmax(axis=1), bins - 1 - kept[:, ::-1].argmax(axis=1)
     low_part = _crossing(d + h, first, below=0.0)
     high_part = _crossing(d - h, last, below=1.0)
-    least_part, most_part = low_part, high_part
-    if shape is not None:
-        least_part = np.minimum(_first_place(d, h, first, shape), low_part)
+    without = low_part, high_part
+    if errors is not None:
+        low_part = np.minimum(_first_place(d, h, first, errors), low_part)
         turned = d[:, ::-1] * -1, h[:, ::-1], bins - 1 - last
-        places, anywhere, quantile = shape
-        mirrored = places[:, ::-1], anywhere[:, ::-1], quantile
-        most_part = np.maximum(1 - _first_place(*turned, mirrored), high_part)
-    return QuantileBins(
-        determined, first, last, place, part, low_part, high_part, least_part, most_part
-    )
+        mirrored = PlaceErrors(errors.means[:, ::-1], errors.anywhere[:, ::-1], errors.quantile)
+        high_part = np.maximum(1 - _first_place(*turned, mirrored), high_part)
+    return QuantileBins(determined, first, last, place, part, low_part, high_part, *without)
 
 
 _PLACES = np.linspace(0.0, 1.0, 65)
 """Parts of a bin's records at which is tested whether a quantile may be there."""
 
 
-def _first_place(d: Floats, h: Floats, bins: NDArray[np.intp], shape: Shape) -> Floats:
+def _first_place(d: Floats, h: Floats, bins: NDArray[np.intp], errors: PlaceErrors) -> Floats:
     """Return the part of a bin's records below the first place that no test excludes.
 
     A place is excluded if the number of records up to it is significantly below the quantile's.
@@ -228,16 +233,15 @@ def _first_place(d: Floats, h: Floats, bins: NDArray[np.intp], shape: Shape) -> 
         d: Estimates of D_k, shape (groups, bins + 1).
         h: Half-widths of their intervals, same shape.
         bins: The bin of each group, shape (groups,).
-        shape: What is known of places within bins.
+        errors: How uncertain places within bins are.
     """
-    row, (errors, anywhere, quantile) = np.arange(len(d)), shape
-    p = _PLACES
+    row, p = np.arange(len(d)), _PLACES
     ends = [(each[row, bins][:, None], each[row, bins + 1][:, None]) for each in (d, h)]
     value, half = (left + (right - left) * p for left, right in ends)
     records = np.maximum(ends[0][1] - ends[0][0], 0.0)
-    error = np.minimum(6 * errors[row, bins][:, None] * p * (1 - p), np.sqrt(p * (1 - p)))
-    most = value + records * anywhere[row, bins][:, None] * (1 - p)
-    kept = most + np.hypot(half, quantile * records * error) >= 0
+    error = np.minimum(6 * errors.means[row, bins][:, None] * p * (1 - p), np.sqrt(p * (1 - p)))
+    most = value + records * errors.anywhere[row, bins][:, None] * (1 - p)
+    kept = most + np.hypot(half, errors.quantile * records * error) >= 0
     # Between two places that are tested, the quantile may be at any.
     first = np.where(kept.any(axis=1), kept.argmax(axis=1), len(p) - 1)
     return np.asarray(p[np.maximum(first - 1, 0)])

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dp_core.analysis.query.asked_counts import Asked, QueryCell
-from dp_core.analysis.query.bin_errors import bias_of
+from dp_core.analysis.query.bin_errors import bias_of, records_by_bin
 from dp_core.analysis.query.sources import Sources
 from dp_core.inference.questions.question import Question
 from dp_core.kernel.counting.linked_columns import MEMBERS
-from dp_core.methods.reconstruction.estimates.pooled_functionals import estimate
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column
 
@@ -274,42 +273,40 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
         return
     column = asked.schema.column(str(asked.question.number))
     several = len(from_bins) > 1
-    narrower = (
-        f" {'Narrower' if column.choice is None else 'More'} bins in the schema of a later release"
-        f" make the {'intervals' if several else 'interval'} narrower."
-    )
     least, most = (math.floor(100 * find(from_bins)) for find in (min, max))
-    part = f"{most}" if least == most else f"{least} to {most}"
-    whose = "these intervals' width comes" if several else "this interval's width comes"
+    if most > 0:
+        part = f"{most}" if least == most else f"{least} to {most}"
+        which = "these intervals" if several else "this interval"
+        yield (
+            f"Without the error of bins, {which} would be {part} % shorter: the tables do not show"
+            f" where in its bin a value of {column.name} is.{_widest(sources, asked, column)}"
+            f" {'Narrower' if column.choice is None else 'More'} bins in the schema of a later"
+            f" release make {'them' if several else 'it'} shorter."
+        )
     yield (
-        f"{part} % of {whose} from the bins of {column.name}: the tables do not show where in its"
-        f" bin a value is.{_widest(sources, asked, column)}{narrower}"
-    )
-    yield (
-        f"The estimate {_bin_words(column, asked.question.measure)}. The interval covers how far"
-        " this is usually off, and the margin without bins does not. Neither covers values that are"
-        " rounded to about the width of a bin."
+        f"The estimate {_bin_words(column, asked.question.measure)}. The interval covers the usual"
+        " error of this; the margin without bins does not. Neither covers values that are rounded"
+        " to more than a tenth of the width of a bin."
     )
 
 
 def _widest(sources: Sources, asked: Asked, column: Column) -> str:
     """Return a sentence about the bin that widens the intervals most; empty if there is only one.
 
-    The bins are those of all groups, so there is no such sentence for a quantile, or if the groups
+    The bins are those of all groups together. There is no sentence for a quantile, or if the groups
     are bins of the column itself.
     """
     if column.name in asked.question.by or asked.question.measure == "quantile":
         return ""
-    records = np.zeros(column.bins)
-    for group in asked.question.between or ((),):
-        counts = asked.apart(estimate(sources.pooled, asked.by_bin(group)), column.bins)
-        records += np.maximum(counts, 0.0).reshape(-1, column.bins).sum(axis=0)
-    widens = np.square(records * bias_of(sources.pooled, asked).doubts(records))
-    if np.count_nonzero(records) < 2 or widens.sum() <= 0:
+    groups = asked.question.between or ((),)
+    each = [records_by_bin(sources.pooled, asked, group) for group in groups]
+    records = np.sum([one.reshape(-1, column.bins).sum(axis=0) for one in each], axis=0)
+    widens = records * bias_of(sources.pooled, asked).doubts(records)
+    if np.count_nonzero(records) < 2 or widens.max() <= 0:
         return ""
     code = int(np.argmax(widens))
     held = 100 * records[code] / records.sum()
     return (
-        f" The bin {column.code_labels()[code]} causes {100 * widens[code] / widens.sum():.0f} % of"
-        f" this part; it contains {held:{'.0f' if held >= 10 else '.2g'}} % of the records."
+        f" The bin {column.code_labels()[code]} adds most to it, and has"
+        f" {held:{'.0f' if held >= 10 else '.2g'}} % of the records."
     )

@@ -8,7 +8,7 @@ a sum follows from the distribution of its own noise (`dp_core.metrics.noise_qua
 means have Fieller's interval, and their differences combine two of these.
 
 The tables do not show where in its bin a value is. An estimate takes a density that is fitted to
-the counts, and the interval includes how far this may be wrong (`bin_errors`).
+the counts, and the interval includes how far this is usually wrong (`bin_errors`).
 """
 
 from __future__ import annotations
@@ -51,13 +51,14 @@ class QueryResult:
         cells: One answer for each group, in the order of the levels.
         level: Confidence level of the intervals.
         sampling: Whether they include the sampling error of the file.
-        in_bins: Whether they include the error of bins, as for a mean or total over bins of
-            several values.
+        in_bins: Whether they include the error of bins, as for a mean, total or quantile over bins
+            of several values.
         notes: What the reader must know, in sentences.
         undetermined: Why there is no answer; None if there is one.
         counted: What is counted: `records` (the default) or, of linked tables, `households` or
             `persons`.
-        declared: Whether it is computed from what was measured for a declared statistic.
+        declared: Whether it is computed from what was measured for a declared statistic, and from
+            the tables if they determine it.
     """
 
     question: Question
@@ -106,15 +107,9 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         plain, (_, lows, highs) = quantile_answers(work, asked)
         margins = np.maximum(highs - lows, 0.0) / 2
     else:
-        plain = flat(work.answer(parts[0]))
+        plain = answer_of(work, parts)
         _, lows, highs = possible.cut(flat(work.answer(parts[0], bins=False)))
         margins = (highs - lows) / 2
-        if asked.in_bins:
-            # Not beyond the intervals of the answers with all values at one end of their bins.
-            least, most = (flat(work.answer(each)) for each in parts[1:])
-            lows = np.maximum(plain[1], np.minimum(least[1], plain[0]))
-            highs = np.minimum(plain[2], np.maximum(most[2], plain[0]))
-            plain = plain[0], lows, highs
     ends = possible.cut(plain)
     if not asked.in_bins:
         margins = np.full(margins.shape, np.nan)
@@ -236,6 +231,24 @@ def _from_draws(
     return QueryResult(question, question.groups, tuple(cells), level, sampling, notes=(NOTE,))
 
 
+def answer_of(work: Intervals, terms: Sequence[Sequence[Term]]) -> Ends:
+    """Return the answers to a question that is not about a quantile, in the order of its labels.
+
+    No interval goes beyond those of the answers with all values at one end of their bins (Horowitz
+    & Manski 2000, J. Amer. Statist. Assoc. 95).
+
+    Args:
+        work: What is known of sums of counts.
+        terms: The terms of the question (`terms_of`).
+    """
+    value, low, high = flat(work.answer(terms[0]))
+    if len(terms) == 1:
+        return value, low, high
+    (_, least, _), (_, _, most) = (flat(work.answer(each)) for each in terms[1:])
+    ends = np.maximum(low, np.minimum(least, value)), np.minimum(high, np.maximum(most, value))
+    return value, *ends
+
+
 def terms_of(asked: Asked) -> list[list[Term]]:
     """Return the terms of the answer and, if bins matter, of the smallest and largest possible."""
     if asked.question.measure == "quantile":
@@ -297,6 +310,8 @@ def _parts(asked: Asked, values: tuple[Floats, Floats] | None = None) -> list[Te
                 inside = question.by if question.of or question.levels_of else ()
                 whole = asked.counts(group, by=inside)
                 found.append(Term(asked.counts((*question.of, *group)), whole))
+            case other:
+                raise AssertionError(f"A {other} has no terms.")
     return found
 
 

@@ -346,7 +346,7 @@ class Asked:
             ),
         )
 
-    def apart(self, values: Floats, rows: int) -> Floats:
+    def with_last_axis(self, values: Floats, rows: int) -> Floats:
         """Return estimates of `cuts` or `by_bin` with their edges or bins on a last axis.
 
         Args:
@@ -356,14 +356,10 @@ class Asked:
         Returns:
             Estimates, with one axis for each of `columns` and the last one.
         """
-        axis, shape = self.number_axis, list(values.shape)
+        axis = self.columns.index(self._origins[str(self.question.number)][0])
+        shape = list(values.shape)
         shape[axis : axis + 1] = [shape[axis] // rows, rows]
         return np.moveaxis(values.reshape(shape), axis + 1, -1)
-
-    @property
-    def number_axis(self) -> int:
-        """Place in `columns` of the measured column of `question.number`."""
-        return self.columns.index(self._origins[str(self.question.number)][0])
 
     @cached_property
     def in_bins(self) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 from dp_core.analysis.query.asked_counts import Asked
 from dp_core.inference.questions.question import Condition
 from dp_core.methods.bin_density.bin_bias import BinBias, bin_bias, unknown_bias
+from dp_core.methods.bin_density.fitting import ends_of
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.pooled_functionals import (
     covariance,
@@ -27,11 +28,11 @@ from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
 from dp_core.schema.definition import Column
 
 OF_GROUP = 0.1
-"""Part of the variance of the mean of a bin that is a group's own. With it, differences between
-groups of 31 columns in 6 kinds of bins are covered in .96 of all cases."""
+"""Part of the variance of a bin's mean that two groups do not have in common. Chosen like
+`dp_core.methods.bin_density.bin_bias.TOGETHER`: differences of groups were covered in .96."""
 ROUNDED = 0.1
-"""Standard error of a quantile in its bin by rounding, in lengths of the bin: a quantile is a value
-of the file, which may be a round number. With it, the same columns are covered in .97."""
+"""Standard error by rounding of the mean place in a bin, in lengths of the bin, for a quantile,
+which may be a round number. Chosen likewise: quantiles were covered in .97."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,24 +41,29 @@ class BinErrors:
 
     Attributes:
         column: The number.
-        errors: Independent errors of each sum, shape (..., bins + 1) (`BinBias.errors`).
-        own: Variance of each sum that it has in common with no other, shape (...): because the
-            density in bins may lean towards the group's mean, and values are drawn.
+        errors: Standard deviations of independent errors of each sum, shape (..., bins + 1)
+            (`BinBias.errors`).
+        own: Variance of each sum that no other sum shares, shape (...): the density of its group
+            may differ within bins, and with sampling, values are drawn.
     """
 
     column: Column
     errors: Floats
     own: Floats
 
+    @property
+    def variance(self) -> Floats:
+        """Variance of each sum, shape (...)."""
+        return np.asarray(np.sum(np.square(self.errors), axis=-1) + self.own)
+
     def covariance(self, other: BinErrors) -> Floats:
-        """Return the covariance with other sums of the same groups; with itself, the variance.
+        """Return the covariance with the sums of other groups, or of another wave or release.
 
         Errors in other bins, such as those of another column, are taken as independent.
         """
         if other.column.edges != self.column.edges:
             return np.zeros(self.own.shape)
-        common = np.sum(self.errors * other.errors, axis=-1)
-        return np.asarray(common + self.own if self is other else (1 - OF_GROUP) * common)
+        return np.asarray((1 - OF_GROUP) * np.sum(self.errors * other.errors, axis=-1))
 
     def over(self, counts: Floats) -> BinErrors:
         """Return the errors of the sums divided by counts, shape (...); 0 if none is above 0."""
@@ -88,17 +94,16 @@ def bin_errors(
             default.
     """
     column = asked.schema.column(str(asked.question.number))
-    records = asked.apart(estimate(pooled, asked.by_bin(conditions)), column.bins)
-    records = np.maximum(records, 0.0)
+    records = records_by_bin(pooled, asked, conditions)
     bias = bias_of(pooled, asked)
     own = np.square(bias.tilts(records))
     if sampling:
         own = own + records @ bias.spread**2
-    return BinErrors(column, bias.errors(records, bias.doubts(records)), own)
+    return BinErrors(column, bias.errors(records, records), own)
 
 
 def places_in_bins(pooled: Pooled, asked: Asked) -> tuple[Floats, Floats]:
-    """Return how little is known of the place of a quantile in each bin, as parts of the bin.
+    """Return how uncertain the place of a quantile in each bin is, in parts of the bin.
 
     Args:
         pooled: The noisy tables.
@@ -109,14 +114,21 @@ def places_in_bins(pooled: Pooled, asked: Asked) -> tuple[Floats, Floats]:
         may be at any place; shape (groups, bins) each, in the order of `asked.labels()`.
     """
     column, found = asked.schema.column(str(asked.question.number)), bias_of(pooled, asked)
-    records = asked.apart(estimate(pooled, asked.by_bin()), column.bins)
-    records = np.maximum(records, 0.0).reshape(-1, column.bins)
-    low, high = (each[: column.bins] for each in asked.bounds)
-    length = np.where(high > low, high - low, math.inf)
+    records = records_by_bin(pooled, asked).reshape(-1, column.bins)
+    first, last = ends_of(column)
+    length = np.where(last > first, last - first, math.inf)
     errors, anywhere = found.doubts(records) / length, found.anywhere(records)
-    # If a bin's mean is as uncertain as that of one value at any place in it, nothing is known.
+    # If a bin's mean is as uncertain as one value at any place in it, nothing is known. The power
+    # keeps the part small where the mean is known better.
     anywhere = np.maximum(anywhere, np.minimum(math.sqrt(12) * errors, 1.0) ** 4)
     return np.hypot(errors, ROUNDED), anywhere
+
+
+def records_by_bin(pooled: Pooled, asked: Asked, conditions: Iterable[Condition] = ()) -> Floats:
+    """Return the numbers of records by bin of a question's number, at least 0, by group."""
+    column = asked.schema.column(str(asked.question.number))
+    counts = asked.with_last_axis(estimate(pooled, asked.by_bin(conditions)), column.bins)
+    return np.asarray(np.maximum(counts, 0.0))
 
 
 def bias_of(pooled: Pooled, asked: Asked) -> BinBias:

@@ -5,8 +5,8 @@ variances and of the two fourth cumulants, which give the quantile of its noise.
 change of a share, mean, ratio or difference follows from the two intervals (MOVER with correlation
 0: Zou & Donner 2008).
 
-If both releases have the same bins, values lie alike within them, so most of this error cancels in
-the change of a mean or total.
+Bins cause errors of both answers. If both releases have the same bins, these errors are nearly the
+same, so most of them cancels in the change of a mean or total.
 
 The ends of the interval of a quantile are not those of an estimate with an error of a known
 distribution. So both intervals have half of the error probability (Bonferroni), and the ends of the
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from dp_core.analysis.query.answer_notes import notes_of
-from dp_core.analysis.query.answering import flat, prepare_question, terms_of
+from dp_core.analysis.query.answering import answer_of, flat, prepare_question, terms_of
 from dp_core.analysis.query.asked_counts import Asked
 from dp_core.analysis.query.bin_errors import BinErrors
 from dp_core.analysis.query.comparable import check_questions, check_releases, common_groups
@@ -65,7 +65,7 @@ class Side:
         whole: Whether their errors are whole numbers.
         quantiles: Whether the answers are quantiles. Then `answer` has half of the error
             probability, and so has `noise` if bins do not matter.
-        in_bins: Whether bins matter.
+        in_bins: Whether bins matter for a quantile.
         errors: Errors of a mean or total by bins; None (the default) for other answers.
     """
 
@@ -136,11 +136,11 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
         own_work = noise if asked.in_bins else replace(noise, level=half)
         _, own = quantile_answers(own_work, asked)
         return Side(answer, own, possible, quantiles=True, in_bins=asked.in_bins)
-    answer, own = flat(work.answer(parts[0])), flat(noise.answer(parts[0], bins=False))
+    answer, own = answer_of(work, parts), flat(noise.answer(parts[0], bins=False))
     first, *others = parts[0]
     if asked.in_bins:
         errors = None if others else work.bin_errors(first)
-        return Side(answer, own, possible, in_bins=True, errors=errors)
+        return Side(answer, own, possible, errors=errors)
     top = first.top
     if first.bottom is not None or others:
         return Side(answer, own, possible)
@@ -383,8 +383,8 @@ def _notes(
     found = []
     if in_bins:
         found.append(
-            "The tables do not show where in its bin a value is. The margin covers this in both"
-            " releases; `noise explains` does not."
+            "The tables do not show where in its bin a value is. The margin covers the usual"
+            " error of this in both releases; `noise explains` does not."
         )
     if sampling:
         found.append(

@@ -68,9 +68,10 @@ class DeclaredAnswer:
     def combined(self, others: Sequence[QueryCell]) -> Self:
         """Return the mean of these answers and others, each weighted by the other's squared margin.
 
-        Their noise is independent. If the two differ by more than this answer's margin explains,
-        bins mislead the other one, so its margin is at least the rest of the difference. Where this
-        one is not determined, the other is the answer.
+        Their noise is taken as independent: the counts of groups, which both use, are hardly
+        uncertain. A difference beyond this answer's margin is attributed to bins: the square of the
+        other margin is at least that of the difference less that of this margin. Where this answer
+        is not determined, the other takes its place.
 
         Args:
             others: The other answer of each group.
@@ -92,7 +93,8 @@ class DeclaredAnswer:
             np.where(alone, mine, np.where(some, mean, its))
             for mine, mean, its in zip(own_ends, both, (value, low, high), strict=True)
         )
-        return replace(self, values=values, lows=lows, highs=highs)
+        notes = (*self.notes, "The answer from the tables is weighed in by its precision.")
+        return replace(self, values=values, lows=lows, highs=highs, notes=notes)
 
     def with_estimates(self, estimates: Sequence[float | None]) -> Self:
         """Return the answer with other estimates, moved into its intervals.
@@ -171,7 +173,7 @@ def answer_declared(
         )
         note = (
             "Answered from counts of narrow ranges that were measured for the declared quantiles of"
-            f" {_table_words(table)}, and from the tables, weighted by their precision."
+            f" {_table_words(table)}."
         )
         return DeclaredAnswer(labels, values, lows, highs, (note,))
     counts, shape, layers, sums_ = best.answers
@@ -283,8 +285,7 @@ def _table_words(table: ValueTable) -> str:
 def _notes(sums: DeclaredSums, found: GroupSums, question: Question) -> tuple[str, ...]:
     first = (
         f"Answered from sums that were measured for the declared {question.measure} of"
-        f" {_table_words(sums.table)}, and from the tables, weighted by their precision. The sums"
-        " are of the numbers' own values, not of the schema's bins."
+        f" {_table_words(sums.table)}, from the numbers' own values and not from the schema's bins."
     )
     limits = sorted({float(each) for each in found.limits})
     span = (

@@ -53,8 +53,8 @@ class QueryAnswer(Answer):
             (1 is all), `ratio`, `date` (with margins and changes in days), `days`, `level` (a level
             of an ordinal, which has no margin) or the name of a column, whose unit it is.
         covers: What the intervals cover: `noise` (of a change, of both releases) or `noise and
-            sampling`; for a mean or total over bins of several values, `noise and bins` or `noise,
-            sampling and bins`.
+            sampling`; for a mean, total or quantile over bins of several values, `noise and bins`
+            or `noise, sampling and bins`.
         determined: Whether the published tables determine the answer.
         labels: Label of each level that occurs in the cells, by column and text of the file.
         cells: One object for each group: the text of the file of each column's level (or the label
@@ -284,18 +284,17 @@ class QueryAnswer(Answer):
 
     @property
     def _width_word(self) -> str:
-        if self.is_change:
-            return "margin"
         return "interval" if self.unit == "level" else "margin"
 
     def _margin_words(self) -> str:
         percent, what = level_text(self.level), self._width_word
-        bins = "the usual error of bins"
+        bins = "the usual error of values in bins"
         if self.answered_from == "declared":
             more = "" if self.measure == "quantile" else " and a bias allowance for clipped values"
             return (
                 f"{percent} for the value in the confidential file: the margin covers the privacy"
-                f" noise{more}. It does not cover the error of the file as a sample."
+                f" noise{more} and, of what the tables tell, {bins}. It does not cover the error of"
+                " the file as a sample."
             )
         value, of, noise = "value in the confidential file", "population", "privacy noise"
         error, drawn = "error of the file", "a simple random sample of a large population"

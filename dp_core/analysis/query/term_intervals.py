@@ -20,6 +20,7 @@ from dp_core.analysis.query.sources import Sources
 from dp_core.client.noise_scale import noise_for
 from dp_core.errors import BadInput
 from dp_core.inference.count_intervals import (
+    PlaceErrors,
     QuantileBins,
     difference_of,
     fieller,
@@ -173,9 +174,10 @@ class Term:
     Attributes:
         top: Numerator.
         bottom: Denominator; None (the default) for a sum by itself.
-        asked: If the numerator is a sum of values, and bins have several of them, the question, or
-            its part about one wave; otherwise None (the default).
-        group: Conditions of the numerator besides those of the question; none by default.
+        asked: The question, or its part about one wave, whose error of bins the numerator has; None
+            (the default) without one: for counts, for bins of one value, and for values at an end
+            of their bins.
+        group: Conditions of one group of a difference; none by default.
     """
 
     top: Functionals
@@ -280,7 +282,7 @@ class Intervals:
         empty = impossible(top, self.possible)
         margin = self.margins(top, variance, quantile)
         if error is not None:
-            margin = np.hypot(margin, quantile * np.sqrt(error.covariance(error)))
+            margin = np.hypot(margin, quantile * np.sqrt(error.variance))
         value, margin = np.where(empty, 0.0, value), np.where(empty, 0.0, margin)
         if all((each == np.rint(each)).all() for each in top.weights):
             value = np.where(margin == 0, np.rint(value), value)  # exact, but for rounding
@@ -294,7 +296,7 @@ class Intervals:
         low, high = fieller(
             value,
             whole,
-            variance + _of_bins(error, error),
+            variance + _bin_variance(error),
             whole_variance,
             self.covariance(top, bottom),
             np.maximum(quantile, whole_quantile),
@@ -309,8 +311,7 @@ class Intervals:
         """Return the difference of two sums, first minus second, and its interval."""
         (one, first, quantile), (two, second, other_quantile) = map(self.sums, tops)
         variance = first + second - 2 * self.covariance((tops[0],), (tops[1],))
-        mine, its = errors
-        variance = variance + _of_bins(mine, mine) + _of_bins(its, its) - 2 * _of_bins(mine, its)
+        variance = variance + sum(map(_bin_variance, errors)) - 2 * _bin_covariance(*errors)
         margin = np.maximum(quantile, other_quantile) * np.sqrt(np.maximum(variance, 0.0))
         return one - two, one - two - margin, one - two + margin
 
@@ -324,9 +325,9 @@ class Intervals:
         (one, low, high), (two, other_low, other_high) = found
         # Errors of ratios, to first order: (error of top - ratio * error of bottom) / bottom.
         first, second = (*terms[0], one), (*terms[1], two)
-        cross = self._ratio_covariance(first, second) + _of_bins(*errors)
+        cross = self._ratio_covariance(first, second) + _bin_covariance(*errors)
         spread = [
-            self._ratio_covariance(term, term) + _of_bins(error, error)
+            self._ratio_covariance(term, term) + _bin_variance(error)
             for term, error in zip((first, second), errors, strict=True)
         ]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -383,8 +384,13 @@ class Intervals:
         return np.asarray(found)
 
 
-def _of_bins(one: BinErrors | None, other: BinErrors | None) -> Floats:
-    """Return the covariance of two sums by bins; 0 if bins do not matter."""
+def _bin_variance(error: BinErrors | None) -> Floats:
+    """Return the variance of sums by bins; 0 if bins do not matter."""
+    return np.zeros(()) if error is None else error.variance
+
+
+def _bin_covariance(one: BinErrors | None, other: BinErrors | None) -> Floats:
+    """Return the covariance of the sums of two terms by bins; 0 if bins do not matter."""
     return np.zeros(()) if one is None or other is None else one.covariance(other)
 
 
@@ -445,7 +451,7 @@ def quantile_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
         values, lows, highs = (
             each.astype(np.float64) for each in (found.place, found.first, found.last)
         )
-        least, most = lows, highs
+        lows_without, highs_without = lows, highs
     else:
         density, (low, high) = BinValues.of(column), asked.bounds
 
@@ -454,18 +460,18 @@ def quantile_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
             return np.clip(value, low[codes], high[codes])
 
         values = within(found.place, found.part)
-        lows, least = (
+        lows, lows_without = (
             np.minimum(within(found.first, each), values)
-            for each in (found.least_part, found.low_part)
+            for each in (found.low_part, found.low_part_without_bins)
         )
-        highs, most = (
+        highs, highs_without = (
             np.maximum(within(found.last, each), values)
-            for each in (found.most_part, found.high_part)
+            for each in (found.high_part, found.high_part_without_bins)
         )
     unknown = ~found.determined
     below, above = (
         [np.where(unknown, end, each) for each in ends]
-        for end, ends in ((-math.inf, (lows, least)), (math.inf, (highs, most)))
+        for end, ends in ((-math.inf, (lows, lows_without)), (math.inf, (highs, highs_without)))
     )
     return (values, below[0], above[0]), (values, below[1], above[1])
 
@@ -486,12 +492,15 @@ def _bins(work: Intervals, asked: Asked) -> QuantileBins:
         variances = np.maximum(variances, 0.0)
         half = np.broadcast_to(quantiles * np.sqrt(variances), values.shape)
         half = rounded_up(half, np.broadcast_to(variances, values.shape))
-        parts.append([asked.apart(each, min(_AT_ONCE, edges - first)) for each in (values, half)])
+        parts.append(
+            [asked.with_last_axis(each, min(_AT_ONCE, edges - first)) for each in (values, half)]
+        )
     deviations, half_widths = (
         np.concatenate([each[place] for each in parts], axis=-1).reshape(-1, edges)
         for place in (0, 1)
     )
-    shape = None
+    errors = None
     if asked.in_bins:
-        shape = *places_in_bins(work.sources.pooled, asked), float(central_quantile(work.level))
-    return quantile_bins(deviations, half_widths, shape)
+        places = places_in_bins(work.sources.pooled, asked)
+        errors = PlaceErrors(*places, float(central_quantile(work.level)))
+    return quantile_bins(deviations, half_widths, errors)

@@ -197,8 +197,7 @@ def hidden_by_noise(errors: Mapping[str, float], of: str = "tables") -> tuple[No
     stated = f"{max(times, 1.1):.2g}" if times < 10 else f"{times:,.0f}"
     reason = (
         f"{listed(own)}: the noise of the {of} is larger than most effects. A release like this"
-        f" one would need about {stated} times the epsilon to estimate the first of"
-        " them."
+        f" one would need about {stated} times the epsilon to estimate the least noisy of them."
     )
     return (NotGiven("noise", own, reason, times),)
 
@@ -272,7 +271,7 @@ class _Bins:
         name, known = self._outcome()
         if known is None or not self._is_plain(name):
             return np.zeros(len(self.noise.columns))
-        return self._of_constant() @ np.ones(1) * known.mean
+        return self._of_constant() @ np.ones(1) * known.mean_error
 
     def of_outcome(self) -> Floats:
         """Return the uncertainty by the density within the outcome's bins, a covariance."""
@@ -280,7 +279,7 @@ class _Bins:
         if known is None:
             return np.zeros_like(noise.back)
         plain = self._is_plain(name)
-        x = self._sums(name, noise.weighted, len(known.doubt))
+        x = self._sums(name, noise.weighted, len(known.records))
         return self._covariance(
             [
                 known.errors(x) if plain else x * self._doubt(name, known, values)
@@ -308,7 +307,7 @@ class _Bins:
             known = self._known(name)
             if known is None:
                 continue
-            count = len(known.doubt)
+            count = len(known.records)
             means = self._sums(name, np.column_stack([noise.values[name], score]), count)
             records = self._sums(name, np.ones((len(score), 1)), count)[0]
             used = np.flatnonzero(records)
@@ -342,7 +341,7 @@ class _Bins:
             known: What its bins do.
             values: The function for each row of the sets.
         """
-        own, code, count = self.noise.values[name], self.noise.codes[name], len(known.doubt)
+        own, code, count = self.noise.values[name], self.noise.codes[name], len(known.records)
 
         def means(each: Floats) -> Floats:
             sums = np.bincount(code, each, minlength=count + 1)
@@ -351,7 +350,7 @@ class _Bins:
         apart, off = values - means(values)[code], own - means(own)[code]
         slope = means(apart * off) / np.maximum(means(off**2), 1e-300)
         spread = np.sqrt(means(apart**2))
-        return np.hypot(slope[:count] * known.doubt, spread[:count] * known.apart)
+        return np.hypot(slope[:count] * known.doubts(), spread[:count] * known.anywhere())
 
     def _sums(self, name: str, values: Floats, count: int) -> Floats:
         """Return the sums of columns in the bins of a number in a set, shape (columns, count)."""

@@ -19,10 +19,10 @@ in the sets and u the value in a set:
 E x and Var x are those of the density that is fitted to the noisy counts
 (`dp_core.methods.bin_density.fitting`), whether or not the sets follow it.
 
-A fitted density may be wrong in two ways. *Each bin by itself*: as far as densities that change
-within it as to one of its neighbours differ, and as far as it has records that its neighbours do
-not explain, such as 0 or 40 hours, which may lie anywhere in it. *All bins together*: people round,
-and where bins begin at round numbers, the values of every bin are lower than they seem.
+A fitted density may be wrong in two ways. *In single bins*: the two neighbours suggest different
+densities, or the bin has records that no neighbour suggests, such as 0 or 40 hours, and these may
+lie anywhere in it. *In all bins together*: people round. Where bins begin at round numbers, values
+are then lower than the density says.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from dp_core.schema.definition import Column
 
 Floats = NDArray[np.float64]
 TOGETHER = 0.03
-"""Standard error that the means of all bins have together, in lengths of the bins. With it, the
-means of 31 columns and their groups in 6 kinds of bins are covered in .97 of all cases, where they
-are in .96 without; values that are rounded to the width of a bin or half of it are not covered."""
+"""Standard error that the means of all bins have together, in lengths of the bins: it covers values
+that are rounded to a tenth of a bin. Chosen on the columns of `benchmarks/bin_intervals.py` and
+others like them, with 6 to 40 bins, of which .97 were covered, and .96 without it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,51 +51,50 @@ class BinBias:
 
     Attributes:
         column: The number.
+        records: Numbers of records by bin, of all records, at least 0, shape (bins,).
         centre: Mean of the number, in the column's unit.
         variance: Its variance, in this unit squared.
-        mean: Expected error of the mean in the sets, in the column's unit.
-        by_neighbours: How far the mean of each bin differs if its density changes as to one of its
-            neighbours, in the column's unit, shape (bins,).
-        spread: Standard deviation of the values in each bin, in the column's unit, shape (bins,).
-        doubt: Standard error of the mean of each bin by itself (`doubts`), of all records.
-        apart: Part of each bin's records that may have any value in the bin (`anywhere`), of all
-            records.
+        mean_error: Expected error of the mean in the sets, in the column's unit.
+        by_neighbours: Largest difference between the mean of each bin in the sets and those of the
+            densities that one neighbour alone suggests, in the column's unit, shape (bins,).
+        spread: Standard deviation in the sets of the values in each bin, in this unit, same shape.
         predictor: Factor of a slope on this column; 1 without bias.
         outcome: Factor of a slope of this column on others; 1 without bias.
     """
 
     column: Column
+    records: Floats
     centre: float
     variance: float
-    mean: float
+    mean_error: float
     by_neighbours: Floats
     spread: Floats
-    doubt: Floats
-    apart: Floats
     predictor: float
     outcome: float
 
-    def doubts(self, records: Floats) -> Floats:
-        """Return the standard errors of the means of bins by themselves, in the column's unit.
+    def doubts(self, records: Floats | None = None) -> Floats:
+        """Return the standard errors of the means of single bins, in the column's unit.
 
         Args:
-            records: Numbers of records by bin of some groups, at least 0, shape (..., bins).
+            records: Numbers of records by bin of some groups, at least 0, shape (..., bins); by
+                default of all records.
 
         Returns:
             Standard errors, same shape.
         """
+        records = self.records if records is None else records
         return np.hypot(self.by_neighbours, self.spread * _unexplained(self.column, records)[0])
 
-    def anywhere(self, records: Floats) -> Floats:
+    def anywhere(self, records: Floats | None = None) -> Floats:
         """Return the part of each bin's records that may have any value in the bin.
 
         The density of its neighbours does not explain them. All of an end's: whether its density
         falls to 0 matters little for a mean, and much for a quantile or logarithm.
 
         Args:
-            records: Numbers of records by bin of some groups, at least 0, shape (..., bins).
+            records: As for `doubts`.
         """
-        return _unexplained(self.column, records)[1]
+        return _unexplained(self.column, self.records if records is None else records)[1]
 
     def tilts(self, records: Floats) -> Floats:
         """Return how far sums of values move if the density in bins leans towards a group's mean.
@@ -115,23 +114,20 @@ class BinBias:
         apart = records @ (values.mean() / values.steps) / whole - self.centre
         return np.asarray(records @ self.spread**2 * apart / self.variance)
 
-    def errors(self, weights: Floats, doubt: Floats | None = None) -> Floats:
-        """Return independent errors of weighted sums of the means of bins.
+    def errors(self, weights: Floats, records: Floats | None = None) -> Floats:
+        """Return standard deviations of independent errors of weighted sums of the means of bins.
 
         Args:
             weights: Weights of the bins, such as numbers of records, shape (..., bins).
-            doubt: Standard errors of the means by themselves, broadcast to this shape; by default
-                those of all records.
+            records: As for `doubts`.
 
         Returns:
-            Standard deviations whose squares add up to the variance of each sum, shape
-            (..., bins + 1): one for each bin, and one for all bins together. Sums over the last
-            axis of products of two are covariances.
+            One for each bin and one for all bins together, shape (..., bins + 1). The sum of their
+            squares is the variance of a sum; that of products of two is a covariance.
         """
         first, last = ends_of(self.column)
         together = weights @ (TOGETHER * (last - first))
-        own = weights * (self.doubt if doubt is None else doubt)
-        return np.concatenate([own, together[..., None]], axis=-1)
+        return np.concatenate([weights * self.doubts(records), together[..., None]], axis=-1)
 
 
 def bin_bias(column: Column, counts: Floats, standard_error: float) -> BinBias | None:
@@ -153,37 +149,34 @@ def bin_bias(column: Column, counts: Floats, standard_error: float) -> BinBias |
     if public:
         fitted = dataclasses.replace(column, pieces=fit_pieces(column, counts, standard_error**2))
     of_set, true = BinValues.of(column), BinValues.of(fitted)
-    mean, spread = true.mean() / true.steps, true.variance() / true.steps**2
-    middle, even = of_set.mean() / of_set.steps, of_set.variance() / of_set.steps**2
+    mean, inside = true.mean() / true.steps, true.variance() / true.steps**2
+    middle, inside_of_set = of_set.mean() / of_set.steps, of_set.variance() / of_set.steps**2
     centre, centre_of_set = float(share @ mean), float(share @ middle)
     covariance = float(share @ ((middle - centre_of_set) * (mean - centre)))
-    variance = float(share @ (np.square(mean - centre) + spread))
-    variance_of_set = float(share @ (np.square(middle - centre_of_set) + even))
+    variance = float(share @ (np.square(mean - centre) + inside))
+    variance_of_set = float(share @ (np.square(middle - centre_of_set) + inside_of_set))
     if not (variance_of_set > 0 and variance > 0):
         return None
     by_neighbours = np.zeros(column.bins)
     if public:
         steps = means_by_steps(column, counts, standard_error**2)
         by_neighbours = np.abs(steps - middle).max(axis=0)
-    found = BinBias(
-        *(column, centre, variance, centre_of_set - centre, by_neighbours),
-        *(np.sqrt(even), kept, kept),
-        covariance / variance_of_set,
-        covariance / variance,
+    return BinBias(
+        *(column, kept, centre, variance, centre_of_set - centre, by_neighbours),
+        *(np.sqrt(inside_of_set), covariance / variance_of_set, covariance / variance),
     )
-    return dataclasses.replace(found, doubt=found.doubts(kept), apart=found.anywhere(kept))
 
 
 def unknown_bias(column: Column) -> BinBias:
     """Return the bias if nothing is known of values within bins: they may be anywhere.
 
     Args:
-        column: Integer, number or date, with its bins chosen.
+        column: Integer, number or date, whose private bins, if any, are chosen.
     """
     first, last = ends_of(column)
-    spread, every = (last - first) / math.sqrt(12), np.ones(column.bins)
-    nothing, middle = np.zeros(column.bins), float(first[0] + last[-1]) / 2
-    return BinBias(column, middle, math.inf, 0.0, nothing, spread, spread, every, 1.0, 1.0)
+    spread, middle = (last - first) / math.sqrt(12), float(first[0] + last[-1]) / 2
+    none = np.zeros(column.bins)
+    return BinBias(column, none, middle, math.inf, 0.0, spread, spread, 1.0, 1.0)
 
 
 def _unexplained(column: Column, records: Floats) -> tuple[Floats, Floats]:

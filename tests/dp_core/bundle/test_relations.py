@@ -97,7 +97,7 @@ def test_the_bias_is_that_of_sets_of_generated_data(name, bins, off):
     u = in_set(one, codes, rng)
     found = bin_bias(one, np.bincount(codes, minlength=bins).astype(float), 0.0)
     # Four standard errors of the mean and the factors: half a per cent of a deviation.
-    assert found.mean == pytest.approx(u.mean() - x.mean(), abs=(off + 0.01) * x.std() + 1e-9)
+    assert found.mean_error == pytest.approx(u.mean() - x.mean(), abs=(off + 0.01) * x.std() + 1e-9)
     outcome = 2 * x + rng.normal(size=ROWS) * x.std()  # its mean is linear in x
     slope = np.cov(u, outcome)[0, 1] / u.var()
     assert found.predictor == pytest.approx(slope / 2, abs=off + 0.01)
@@ -118,8 +118,8 @@ def test_a_number_in_bins_attenuates_as_a_predictor_and_not_as_an_outcome():
 def test_a_density_that_noise_may_explain_is_taken_as_even():
     counts = np.array([500.0, 300, 150, 50])
     known, unknown = bin_bias(column(4), counts, 1.0), bin_bias(column(4), counts, 400.0)
-    assert known.mean > 1
-    assert unknown.mean == 0
+    assert known.mean_error > 1
+    assert unknown.mean_error == 0
     # Even within bins: the bound is the part of the variance within them.
     share, middle = counts / 1000, np.array([12.5, 37.5, 62.5, 87.5])
     between = share @ np.square(middle - share @ middle)
@@ -128,7 +128,7 @@ def test_a_density_that_noise_may_explain_is_taken_as_even():
 
 def test_bins_of_one_whole_number_have_no_bias():
     found = bin_bias(column(5, high=5, kind="integer"), np.array([5.0, 9, 3, 2, 1]), 0.0)
-    assert (found.mean, found.predictor, found.outcome) == pytest.approx((0, 1, 1))
+    assert (found.mean_error, found.predictor, found.outcome) == pytest.approx((0, 1, 1))
     wide = bin_bias(column(2, high=10, kind="integer"), np.array([5.0, 5]), 0.0)
     assert wide.predictor == pytest.approx(6.25 / (6.25 + 2))  # middles 2 and 7, variance 24/12
 
@@ -154,13 +154,14 @@ def test_records_that_neighbours_do_not_explain_may_lie_anywhere_in_a_bin():
     counts = np.array([0.0, 100, 400, 100, 200, 50, 0])
     # With so much noise no density but an even one is fitted.
     found = bin_bias(column(7), counts, 1e6)
-    np.testing.assert_allclose(found.apart, [0, 1, 0.75, 0, 0.5, 1, 0])
+    np.testing.assert_allclose(found.anywhere(), [0, 1, 0.75, 0, 0.5, 1, 0])
     # Of the mean, half of it at an end, the less the more records the neighbour has.
     even = 100 / 7 / np.sqrt(12)
-    np.testing.assert_allclose(found.doubt / even, [0, 1 / 8, 0.75, 0, 0.5, 1 / 8, 0], atol=0.002)
+    parts = found.doubts() / even
+    np.testing.assert_allclose(parts, [0, 1 / 8, 0.75, 0, 0.5, 1 / 8, 0], atol=0.002)
     first = bin_bias(column(3), np.array([400.0, 100, 100]), 1e6)
     np.testing.assert_allclose(
-        first.doubt, 100 / 3 / np.sqrt(12) * np.array([7 / 8, 0, 0.5]), atol=0.02
+        first.doubts(), 100 / 3 / np.sqrt(12) * np.array([7 / 8, 0, 0.5]), atol=0.02
     )
 
 

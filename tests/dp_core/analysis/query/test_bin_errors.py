@@ -70,7 +70,7 @@ def deviations(counts, column="score", of_all=SMOOTH):
     """Errors of a sum by bins: each bin by itself, and all together; and the group's own."""
     counts = np.asarray(counts, dtype=float)
     found = bin_bias(SCHEMA.column(column), of_all.sum(axis=0), 1e-7)
-    return found.errors(counts, found.doubts(counts)), float(found.tilts(counts))
+    return found.errors(counts, counts), float(found.tilts(counts))
 
 
 # -- without noise, the errors of bins alone make the interval
@@ -156,7 +156,21 @@ def test_a_group_that_may_be_empty_is_not_determined_by_its_bins():
 
     assert all(cell.margin_without_bins is None and cell.low is None for cell in result.cells)
     assert all(cell.from_bins == 0 for cell in result.cells)
-    assert len([note for note in result.notes if "width comes from the bins" in note]) == 0
+    assert len([note for note in result.notes if "would be" in note]) == 0
+
+
+def test_with_more_bins_than_have_a_density_values_may_be_anywhere_in_them():
+    lengths = {}
+    for bins in (256, 257):
+        column = {"type": "number", "min": "0", "max": str(bins), "bins": str(bins)}
+        schema = parse_schema({"version": "1", "title": "x", "columns": {"x": column}})
+        counts = np.exp(-np.square((np.arange(bins) - 128) / 40) / 2) * 1000
+        table = noisy_table(schema.domain, counts.round(), scale=1e-7)
+        found = pooled(schema, [table])
+        (mean,), (median,) = (ask(found, f"{each} of x").cells for each in ("mean", "median"))
+        lengths[bins] = mean.high - mean.low, median.high - median.low
+    assert all(more > less for less, more in zip(*lengths.values(), strict=True))
+    assert lengths[257][1] == pytest.approx(1, abs=0.05)  # the whole bin
 
 
 # -- coverage, on files as they are
@@ -226,25 +240,26 @@ def test_intervals_cover_on_smooth_skewed_heaped_and_rounded_values(noise):
 def test_a_group_of_the_column_itself_gets_no_note_about_all_records():
     for measure in ("mean", "total", "median"):
         notes = " ".join(ask(CLEAR, f"{measure} of gain by gain").notes)
-        assert "of this part" not in notes
+        assert "adds most" not in notes
         assert "carry no information" not in notes
 
 
-def test_a_sentence_says_how_much_comes_from_bins_and_names_the_worst():
+def test_a_note_says_how_much_bins_add_and_names_the_worst():
     result = ask(CLEAR, "mean of gain")
-    (said,) = [note for note in result.notes if "width comes from the bins of gain" in note]
-    parts = np.square(deviations(COUNTS.sum(axis=0)[:3], "gain", COUNTS)[0][:3])
-
-    assert said.startswith(("99 % of this interval's", "100 % of this interval's"))
-    assert f"The bin 0 to 4999 causes {100 * parts[0] / parts.sum():.0f} % of this part" in said
-    assert f"contains {100 * 2700 / 2920:.0f} % of the records" in said
+    (said,) = [note for note in result.notes if "in its bin a value of gain is" in note]
+    assert said.startswith("Without the error of bins, this interval would be ")
+    assert "The bin 0 to 4999 adds most to it, and has" in said
+    assert f"has {100 * 2700 / 2920:.0f} % of the records" in said
     only = ask(CLEAR, "mean of gain where gain < 5000").notes[0]
-    assert "of this part" not in only
-    assert "where in its bin a value is. Narrower bins" in only
-    assert "Narrower bins in the schema" in said
-    by_group = ask(CLEAR, "mean of gain by group where group = b").notes
-    parts = np.square(deviations(COUNTS[1, :3], "gain", COUNTS)[0][:3])
-    assert any(f"{100 * parts[0] / parts.sum():.0f} % of this part" in n for n in by_group)
+    assert "adds most" not in only
+    assert "a value of gain is. Narrower bins in the schema" in only
+
+
+def test_no_note_says_that_nothing_comes_from_bins():
+    noisy = sources(("group", "score"), SMOOTH, 400.0, np.random.default_rng(4))
+    result = ask(noisy, "total of score")
+    assert result.cells[0].from_bins < 0.01
+    assert not any("shorter" in note for note in result.notes)
 
 
 def test_the_part_from_bins_is_the_width_beyond_that_without_bins():

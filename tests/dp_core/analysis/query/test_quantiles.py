@@ -171,7 +171,7 @@ def test_too_many_edges_are_refused(monkeypatch):
 
 def test_notes_say_what_limits_the_interval():
     notes = " ".join(ask(EXACT, "median of age").notes)
-    assert "width comes from the bins of age" in notes
-    assert "rounded to about the width of a bin" in notes
+    assert "where in its bin a value of age is" in notes
+    assert "rounded to more than a tenth of the width of a bin" in notes
     low = ask(EXACT, "quantile 0.01 of age").notes
     assert any("0, the first possible value, is not bounded" in note for note in low)
