@@ -58,7 +58,10 @@ class PublicPrior:
         # A value that the schema does not have is one level more.
         wider = Domain(clique, tuple(size + 1 for size in sizes))
         axes = list(self.domain.axes(clique))
-        return tuple(counted(Dataset(wider, codes[axes]), clique)[known] for codes in self.sets)
+        return tuple(
+            counted(Dataset(wider, codes[axes].astype(wider.code_type, copy=False)), clique)[known]
+            for codes in self.sets
+        )
 
     def __repr__(self) -> str:
         return f"PublicPrior({len(self.domain)} columns, {len(self.sets)} sets)"

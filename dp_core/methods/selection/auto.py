@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -19,12 +19,16 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dp_core.client.noise_scale import noise_for
 from dp_core.client.released import ReleasedKind, tables_of
 from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import Currency
+from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.extensions.indif import InDif
 from dp_core.kernel.privacy import Neighbours, Relation, Stage
+from dp_core.kernel.questions.linear_questions import MOST_ENTRIES, Interaction
+from dp_core.methods.dependence_forest import residual_dependence
 from dp_core.methods.method_inputs import MethodInputs
 from dp_core.methods.option_ranges import NO_OPTION
 from dp_core.methods.reconstruction.estimates.pooled_parts import pool
@@ -33,8 +37,15 @@ from dp_core.methods.replicates.posterior.nested_draws import counts_of
 from dp_core.methods.selection.budget.chance import Chance
 from dp_core.methods.selection.budget.costs import DEPENDENCES, Costs, typical_columns
 from dp_core.methods.selection.budget.dependence import usual
-from dp_core.methods.selection.budget.measurable_parts import measurable_parts
-from dp_core.methods.selection.budget.residual_balance import balance, expected_error
+from dp_core.methods.selection.budget.residual_balance import (
+    Parts,
+    balance,
+    beyond_larger_areas,
+    expected_error,
+    kind_weights,
+    larger_areas,
+    with_sums_of_areas,
+)
 from dp_core.methods.selection.budget.wanted_shares import Basis, CertainParts, for_tables, together
 from dp_core.methods.selection.budget.workload import WantedTable, normalise
 from dp_core.methods.selection.budget.workload import shares as allocate
@@ -61,14 +72,20 @@ from dp_core.methods.selection.selector import (
     Terms,
     terms_of,
 )
-from dp_core.tables.cliques import number_of_cliques
+from dp_core.tables.cliques import cliques_of, number_of_cliques
 
+_TRIPLE_PART = 0.05  # a triple's own deviation, relative to the mean of its pairs
+_LEAST_PART = 0.1  # smallest part of a pair's deviation that is not ascribed to sampling
 _MOST_PAIR_CELLS = 2**20  # of a larger pair almost every cell is empty
+_MOST_TRIPLE_CELLS = 2**12
+_MOST_TRIPLES = 700
+_MOST_LISTED = 60_000  # triples that are compared with each other
 _MOST_SCORED = 2000  # pairs whose dependence is asked at once; in wider files noise would hide it
 _DENSE = 0.05  # relative reduction of the error by measuring usual pairs for which all are scored
 _SPREAD = -np.log(1 - (np.arange(20) + 0.5) / 20)  # quantiles of an exponential variable of mean 1
 _MOST_JOINT_CELLS = 2**12
 _MOST_JOINT_COLUMNS = 10  # of a larger table, the noise of its parts is not computed
+_TOTAL_UNKNOWN = 0.1  # part of the records; with a larger error columns also tell the total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,15 +256,8 @@ class Auto(Selector):
             found = look_at_products(curator, domain, statistic.pairs, gains, inputs.select_cost)
         if found is None:
             found = look(curator, domain, statistic, inputs.select_cost, rows)
-        parts, cliques, alone = measurable_parts(
-            domain,
-            estimated,
-            noise,
-            found.dependence,
-            costs,
-            found.typical,
-            wanted,
-            order=self.order,
+        parts, cliques, alone = self.parts(
+            domain, estimated, noise, found.dependence, costs, found.typical, wanted
         )
         shares = balance(parts)
         chosen = Selection(
@@ -293,7 +303,7 @@ class Auto(Selector):
         typical: float,
         wanted: CertainParts | None,
     ) -> bool:
-        """Return whether measuring pairs helps if all depend like usual ones do.
+        """Return whether measuring pairs helps if all depend like usual ones; see `parts`.
 
         Dependences differ like exponential variables, so that some pairs are worth more.
         """
@@ -305,9 +315,7 @@ class Auto(Selector):
         }
         errors = []
         for pairs in ({}, alike):
-            parts, _, _ = measurable_parts(
-                domain, columns, known, pairs, costs, typical, wanted, order=self.order
-            )
+            parts, _, _ = self.parts(domain, columns, known, pairs, costs, typical, wanted)
             errors.append(expected_error(parts, balance(parts, roughly=True)).two)
         return errors[1] < (1 - _DENSE) * errors[0]
 
@@ -328,40 +336,192 @@ class Auto(Selector):
         dependence of pairs is between a third and twice that of a typical file.
         """
         columns = typical_columns(domain.sizes, rows)
-        known: dict[Clique, float] = {}
-        if not self.in_one_step:
-            weights = allocate(domain.sizes, "epsilon" if currency.kind == "pure" else "rho")
-            for name, weight in zip(domain.columns, weights, strict=True):
-                first = Costs(currency, relation, one_way * weight, self.basis == "tables")
-                known[(name,)] = first.table * (1 + first.floor)
-        terms = Terms(currency=currency, relation=relation, measure=measure, known=known)
+        if self.in_one_step:
+            return self._forecast_at_once(domain, columns, rows, currency, relation, measure)
+        pure = currency.kind == "pure"
+        weights = allocate(domain.sizes, "epsilon" if pure else "rho")
+        whole = self.basis == "tables"
+        first = [Costs(currency, relation, one_way * weight, whole) for weight in weights]
+        known = [costs.table * (1 + costs.floor) for costs in first]
+        terms = Terms(
+            currency=currency,
+            relation=relation,
+            measure=measure,
+            known={(name,): each for name, each in zip(domain.columns, known, strict=True)},
+        )
         certain = self.certain(domain, terms)
         wanted = CertainParts.of(certain, domain, terms)
-        variances = np.array([*known.values()]) if known or wanted is None else wanted.columns
-        looked_at = self._any_forest(domain) or self.needs(domain)
-        if self.in_one_step:
-            looked_at = pairs_up_to(domain, domain.size())
         found = []
         for times in DEPENDENCES:
             typical = times * usual(rows)
+            looked_at = self._any_forest(domain) or self.needs(domain)
             pairs = dict.fromkeys(looked_at, typical)
             costs = self._costs(terms, certain)
-            parts, _, _ = measurable_parts(
-                domain, columns, variances, pairs, costs, typical, wanted, order=self.order
+            parts, _, _ = self.parts(
+                domain, columns, np.array(known), pairs, costs, typical, wanted
             )
-            if self.at_once == "joint":
-                # The sampling noise of the draw is removed from every table that this one tells.
-                parts = dataclasses.replace(parts, drawn=0.0)
             alone = certain is not None and certain.share == 1
             shares = np.zeros(len(parts.cliques)) if alone else balance(parts, roughly=roughly)
             found.append(expected_error(parts, shares))
         return found[0], found[1]
 
+    def _forecast_at_once(
+        self,
+        domain: Domain,
+        columns: Sequence[NDArray[np.float64]],
+        rows: int,
+        currency: Currency,
+        relation: Relation,
+        measure: Fraction,
+    ) -> tuple[Expected, Expected]:
+        """Return the result of `forecast` if all tables are known beforehand.
+
+        Args:
+            domain: All columns.
+            columns: One-way tables of a typical file, in records.
+            rows: Approximate number of records.
+            currency: Currency of the release.
+            relation: Its neighbouring relation.
+            measure: Budget of one measurement.
+        """
+        planned = self.fixed_selection(domain)
+        assert planned is not None
+        bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
+        measured = {
+            clique: float(noise_for(currency, measure * weight, **bounds).stddev ** 2)
+            for clique, weight in zip(planned.cliques, planned.weights, strict=True)
+        }
+        joint = domain.columns in measured
+
+        def variance(clique: Clique) -> float:
+            """Return the noise variance of a cell of a table of these columns, in records^2."""
+            if not joint:
+                return measured[clique]
+            return measured[domain.columns] * domain.size() / domain.size(clique)
+
+        known = np.array([variance((name,)) for name in domain.columns])
+        costs = Costs(currency, relation, measure, whole=True)
+        pairs = pairs_up_to(domain, domain.size())
+        found = []
+        for times in DEPENDENCES:
+            typical = times * usual(rows)
+            alike = dict.fromkeys(pairs, typical)
+            parts, cliques, _ = self.parts(domain, columns, known, alike, costs, typical)
+            told = np.zeros(len(cliques))
+            for at, clique in enumerate(cliques):
+                if joint and len(clique) > 1:
+                    own = [1 - 1 / size for size in domain.project(clique).sizes if size > 1]
+                    told[at] = 1 / (variance(clique) * math.prod(own))
+            # The sampling noise of the draw is removed from every table that a measured one tells.
+            drawn = 0.0 if joint else parts.drawn
+            parts = dataclasses.replace(parts, told=told, drawn=drawn)
+            found.append(expected_error(parts, np.zeros(len(cliques))))
+        return found[0], found[1]
+
+    def parts(
+        self,
+        domain: Domain,
+        columns: Sequence[NDArray[np.float64]],
+        known: NDArray[np.float64],
+        dependence: Mapping[Clique, float],
+        costs: Costs,
+        typical: float | None = None,
+        wanted: CertainParts | None = None,
+    ) -> tuple[Parts, tuple[Clique, ...], frozenset[Clique]]:
+        """Return what may be measured: parts, their cliques, and which cliques are interactions.
+
+        Args:
+            domain: All columns.
+            columns: Estimated one-way tables, in records.
+            known: Noise variance of a cell of each one-way table, in records squared.
+            dependence: Dependence (L1 distance from independence) of each pair that may be
+                measured, in records.
+            costs: Noise of a table and of an interaction.
+            typical: Dependence of the other pairs, in records; None for that of a typical file.
+            wanted: What the workload's measurements tell; None without a workload.
+        """
+        rows = max(float(columns[0].sum()), 1.0)
+        typical = usual(rows) if typical is None else typical
+        chance = Chance.of(domain, columns, rows)
+        # Sampling alone makes columns of the file look dependent; that part is subtracted.
+        dependence = {
+            pair: math.sqrt(max(value**2 - chance.pair(pair) ** 2, (_LEAST_PART * value) ** 2))
+            for pair, value in dependence.items()
+        }
+        dependence = beyond_larger_areas(domain, dependence)
+        beyond = residual_dependence(domain, dependence, rows)
+        dependence = beyond.dependence
+        served = {**beyond.reach, **kind_weights(domain, dependence)}
+        others = number_of_cliques(domain, 2) - len(dependence)
+        apart = max(typical - beyond.unseen / max(others, 1), 0.0)
+        unlisted_pairs = others * math.hypot(apart, chance.mean_pair)
+        triples, unlisted = self._triples(domain, dependence, chance, typical)
+        cliques = (*((name,) for name in domain.columns), *dependence, *triples)
+        # Interactions say nothing about the number of records.
+        total = float((1 / (known * domain.sizes)).sum()) ** -0.5
+        least = 2 if total > _TOTAL_UNKNOWN * rows else 1
+        sizes = [domain.project(clique).sizes for clique in cliques]
+        kinds = wanted.kinds if wanted else {}
+        measured_apart = [
+            clique
+            for clique, its in zip(cliques, sizes, strict=True)
+            if kinds.get(clique, len(its) >= least and costs.apart(its))
+        ]
+        # What the workload measures alone has its place already.
+        alone = _alone(domain, sorted(measured_apart, key=lambda clique: clique not in kinds))
+        margin = np.full((len(cliques), 2), np.inf)
+        for at, clique in enumerate(cliques):
+            if len(clique) == 2 and clique not in alone:
+                margin[at] = costs.table * sizes[at][1], costs.table * sizes[at][0]
+        noise = np.array(
+            [
+                costs.own(its, alone=clique in alone)
+                for clique, its in zip(cliques, sizes, strict=True)
+            ]
+        )
+        parts = Parts(
+            columns=columns,
+            known=with_sums_of_areas(domain, wanted.columns if wanted else known),
+            cliques=[domain.axes(clique) for clique in cliques],
+            dependence=np.array([0.0] * len(domain) + [*dependence.values()] + [*triples.values()]),
+            noise=noise,
+            margin=margin,
+            exponent=costs.exponent,
+            floor=costs.floor,
+            unlisted=(unlisted_pairs, unlisted),
+            drawn=chance.mean_triple,
+            told=wanted.precisions(cliques, domain) if wanted else None,
+            reach=np.array([served.get(clique, 1.0) for clique in cliques]),
+            also=larger_areas(domain, cliques, noise, margin),
+        )
+        return parts, cliques, alone
+
     def _costs(self, terms: Terms, certain: Certain | None) -> Costs:
         """Return the noise of what is measured besides the workload."""
         left = terms.measure * (1 - certain.share if certain and certain.share < 1 else 1)
-        whole = self.basis == "tables" or self.in_one_step
-        return Costs(terms.currency, terms.relation, left, whole)
+        return Costs(terms.currency, terms.relation, left, whole=self.basis == "tables")
+
+    def _triples(
+        self, domain: Domain, dependence: Mapping[Clique, float], chance: Chance, typical: float
+    ) -> tuple[dict[Clique, float], float]:
+        """Return the deviation of each triple to consider, and the sum over the other triples."""
+        number = number_of_cliques(domain, 3)
+        apart = self.basis == "tables" or domain.nested is not None
+        if self.order < 3 or apart or number > _MOST_LISTED:
+            others = number_of_cliques(domain, 2) - len(dependence)
+            mean = (sum(dependence.values()) + others * typical) / max(len(dependence) + others, 1)
+            return {}, number * math.hypot(_TRIPLE_PART * mean, chance.mean_triple)
+        found: dict[Clique, float] = {}
+        seen: dict[Clique, float] = {}
+        for clique in cliques_of(domain, 3):
+            pairs = [dependence.get(pair, typical) for pair in itertools.combinations(clique, 2)]
+            deviation = _TRIPLE_PART * sum(pairs) / 3
+            seen[clique] = math.hypot(deviation, chance.triple(clique))
+            if domain.size(clique) <= _MOST_TRIPLE_CELLS:
+                found[clique] = deviation
+        best = sorted(found, key=lambda clique: domain.size(clique) / seen[clique])
+        kept = {clique: found[clique] for clique in best[:_MOST_TRIPLES]}
+        return kept, sum(seen.values()) - sum(seen[clique] for clique in kept)
 
 
 def _estimated_columns(inputs: MethodInputs, rows: float) -> list[NDArray[np.float64]]:
@@ -389,6 +549,18 @@ def _estimated_columns(inputs: MethodInputs, rows: float) -> list[NDArray[np.flo
         )
         found.append(drawn.middle)
     return found
+
+
+def _alone(domain: Domain, cliques: Sequence[Clique]) -> frozenset[Clique]:
+    """Return the cliques that may all be measured as interactions together, in order."""
+    left = MOST_ENTRIES
+    found = []
+    for clique in cliques:
+        left -= Interaction(clique, domain.project(clique).sizes).length
+        if left < 0:
+            break
+        found.append(clique)
+    return frozenset(found)
 
 
 METHOD = Auto

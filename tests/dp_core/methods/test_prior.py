@@ -83,3 +83,13 @@ def test_columns_that_the_records_lack_have_no_prediction():
 def test_wide_codes_keep_their_values():
     assert as_codes([np.array([70_000, 1])]).tolist() == [[70_000, 1]]
     assert as_codes([np.array([3, 1])]).dtype == np.uint16
+
+
+def test_a_column_of_many_codes_is_counted_though_none_of_the_wide_ones_occurs():
+    public = PublicPrior(
+        Domain(("a", "b"), (70_000, 3)),
+        (as_codes([np.array([5, 5, 7]), np.array([0, 0, 2])]),),
+        apart=False,
+    )
+    (counts,) = public.counts(("a", "b"))
+    assert (counts[5, 0], counts[7, 2], counts.sum()) == (2, 1, 3)

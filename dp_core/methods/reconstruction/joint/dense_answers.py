@@ -7,7 +7,7 @@ query are averaged first, weighted by inverse variance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -97,15 +97,6 @@ class Questions:
             one[number] = 1
             found[number] = self.spread(one).reshape(-1)
         return found
-
-    def alone(self) -> Iterator[Questions]:
-        """Yield each query by itself, in order."""
-        none = np.zeros(0, dtype=np.int64)
-        for clique, index in self.cells.items():
-            for at in range(index.size):
-                yield Questions(self.domain, {clique: index[at : at + 1]}, none)
-        for at in range(self.masks.size):
-            yield Questions(self.domain, {}, self.masks[at : at + 1])
 
     def carry(self, before: Questions, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the weights that these queries had among other queries; 0 for new ones."""

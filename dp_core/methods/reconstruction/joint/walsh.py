@@ -53,3 +53,29 @@ def _butterflies(values: NDArray[np.float64]) -> None:
                 values[index] = one + two
                 values[index + half] = one - two
         half *= 2
+
+
+@numba.njit(cache=True)
+def even_mass(joint: NDArray[np.float64], mask: int) -> float:
+    """Return the mass of a flat table's cells with an even number of ones in the mask."""
+    total = 0.0
+    for index in range(joint.size):
+        if not _odd(index & mask):
+            total += joint[index]
+    return total
+
+
+@numba.njit(cache=True)
+def scale_even(joint: NDArray[np.float64], mask: int, factor: float, rest: float) -> None:
+    """Multiply the cells with even parity by `factor` and the others by `rest`, in place."""
+    for index in range(joint.size):
+        joint[index] *= rest if _odd(index & mask) else factor
+
+
+@numba.njit(cache=True)
+def _odd(digits: int) -> bool:
+    odd = False
+    while digits:
+        digits &= digits - 1
+        odd = not odd
+    return odd

@@ -25,14 +25,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.client.released import Measurement, Released
+from dp_core.client.released import Answers, Measurement, Released
 from dp_core.kernel.counting.domain import Domain
-from dp_core.methods.reconstruction.joint.dense_answers import Evidence, Questions, gather
+from dp_core.kernel.questions.counting_queries import Cells, Parities
+from dp_core.methods.reconstruction.estimates.raking import others
+from dp_core.methods.reconstruction.joint.dense_answers import Evidence, Questions, gather, in_order
+from dp_core.methods.reconstruction.joint.walsh import even_mass, parity_mask, scale_even
 
 Updating = Literal["limit", "steps"]
 """The limit of multiplicative updates with all answers, or one step per answer."""
@@ -98,29 +102,21 @@ class FittedJoint:
         self._fitted = asked, found
 
     def each(self, released: Iterable[Released]) -> Iterator[None]:
-        """Fit the table to further released results, and yield after each item."""
+        """Fit the table to further results, and yield after each item."""
         for item in released:
-            evidence = gather(self._domain, [item], rows=self._rows, possible=self._possible)
-            asked, answers = evidence.questions, evidence.answers
-            if not asked.length:
+            found = list(facts(self._domain, item, self._rows))
+            if not found:
                 continue
-            if isinstance(item, Measurement):
-                if len(item.clique) == len(self._domain):
-                    self.joint = self._histogram(asked.spread(answers), item)
-                self._step(asked, answers)
-            else:
-                for at, one in enumerate(asked.alone()):
-                    self._step(one, answers[at : at + 1])
+            if isinstance(item, Measurement) and len(found[0].clique) == len(self._domain):
+                self.joint = self._histogram(found[0], item)
+            state = Updates(self._domain, np.array(self.joint))
+            for fact in found:
+                state.follow(fact)
+            # Normalise, so that rounding errors do not accumulate over thousands of steps.
+            self.joint = state.joint / state.joint.sum()
             yield
 
-    def _step(self, asked: Questions, answers: NDArray[np.float64]) -> None:
-        """Update the table by one step towards answers about parts that no record has in common."""
-        # A proportion lies between 0 and 1.
-        away = np.clip(answers, 0.0, 1.0) - asked.ask(self.joint)
-        joint = self.joint * np.exp(asked.spread(away))
-        self.joint = joint / joint.sum()
-
-    def _histogram(self, answer: NDArray[np.float64], item: Measurement) -> NDArray[np.float64]:
+    def _histogram(self, fact: Fact, item: Measurement) -> NDArray[np.float64]:
         """Return a start table from the cells of a noisy joint table that exceed their noise.
 
         Section 4.2 of the paper. If all cells were empty, about one would be expected to exceed the
@@ -128,8 +124,8 @@ class FittedJoint:
         """
         cells = math.log(max(int(self._possible.sum()), 2))
         reach = cells if item.noise == "laplace" else math.sqrt(2 * cells)
-        outstanding = self._possible & (answer > reach * item.scale / self._rows)
-        start = np.where(outstanding, answer, 0.0)
+        outstanding = self._possible & (fact.answer > reach * item.scale / self._rows)
+        start = np.where(outstanding, fact.answer, 0.0)
         rest = self._possible & ~outstanding
         if not outstanding.any() or not rest.any():
             return start / start.sum() if outstanding.any() else self.joint
@@ -193,3 +189,89 @@ def fit_entropy(
     )
     theta = np.asarray(found.x * scale)
     return joint_of(theta)[0], theta
+
+
+Part = slice | int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fact:
+    """One answer, or one table, whose disjoint cells are updated together.
+
+    Attributes:
+        answer: Proportions of all records: an array of the table's cells, or one number.
+        mask: Mask of a parity, 0 for other queries.
+        inside: Index of a cell's records in the joint table; empty for other queries.
+        clique: Columns of a table, in the domain's order; empty for other queries.
+    """
+
+    answer: NDArray[np.float64]
+    mask: int = 0
+    inside: tuple[Part, ...] = ()
+    clique: tuple[str, ...] = ()
+
+
+def facts(domain: Domain, released: Released, rows: float) -> Iterator[Fact]:
+    """Yield the answers of one released item; a number of all records yields nothing."""
+    if isinstance(released, Measurement):
+        clique = in_order(domain, released.clique)
+        if clique:
+            values = released.values.transpose(released.domain.axes(clique)) / rows
+            yield Fact(values, clique=clique)
+        return
+    assert isinstance(released, Answers)
+    asked = released.queries
+    if isinstance(asked, Cells):
+        for of, codes, value in zip(asked.of, asked.codes, released.values, strict=True):
+            if of:
+                inside = tuple(
+                    codes[of.index(name)] if name in of else slice(None) for name in domain.columns
+                )
+                yield Fact(np.asarray(value / rows), inside=inside)
+        return
+    assert isinstance(asked, Parities)
+    for clique, value in zip(asked.cliques, released.values, strict=True):
+        mask = parity_mask(domain, clique)
+        if mask:
+            yield Fact(np.asarray(value / rows), mask=mask)
+
+
+@dataclass(slots=True, eq=False)
+class Updates:
+    """A joint table that is fitted by multiplicative updates.
+
+    Attributes:
+        domain: All columns.
+        joint: The table, sums to 1, shape `domain.sizes`; contiguous, changed in place.
+    """
+
+    domain: Domain
+    joint: NDArray[np.float64]
+
+    def follow(self, fact: Fact) -> None:
+        """Update the table by one step towards an answer."""
+        if fact.clique:
+            present = self.joint.sum(axis=others(self.domain.columns, fact.clique))
+            growth = np.exp(_away(fact, present))
+            shape = [
+                size if name in fact.clique else 1
+                for name, size in zip(self.domain.columns, self.domain.sizes, strict=True)
+            ]
+            self.joint *= (growth / float((present * growth).sum())).reshape(shape)
+        elif fact.mask:
+            flat = self.joint.reshape(-1)
+            held = even_mass(flat, fact.mask)
+            factor = math.exp(float(_away(fact, np.asarray(held))))
+            rest = 1 / (1 + held * (factor - 1))
+            scale_even(flat, fact.mask, factor * rest, rest)
+        else:
+            cell = self.joint[fact.inside]
+            held = float(np.sum(cell))
+            factor = math.exp(float(_away(fact, np.asarray(held))))
+            self.joint[fact.inside] = cell * factor
+            self.joint /= 1 + held * (factor - 1)
+
+
+def _away(fact: Fact, present: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far an answer is from the table; a proportion lies between 0 and 1."""
+    return np.asarray(np.clip(fact.answer, 0.0, 1.0) - present)

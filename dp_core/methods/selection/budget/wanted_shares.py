@@ -397,12 +397,15 @@ class CertainParts:
     def precisions(self, cliques: Sequence[Clique], domain: Domain) -> NDArray[np.float64]:
         """Return the precision of each clique's own deviation; 0 for single columns."""
         known = precisions([clique for clique in cliques if len(clique) > 1], self.told, domain)
-        found = np.zeros(len(cliques))
-        for at, clique in enumerate(cliques):
-            if clique in known:
-                sizes = domain.project(clique).sizes
-                found[at] = known[clique] / math.prod(1 - 1 / size for size in sizes if size > 1)
-        return found
+        own = {
+            clique: math.prod(1 - 1 / domain.size((name,)) for name in clique) for clique in known
+        }
+        return np.array(
+            [
+                known[clique] / own[clique] if len(clique) > 1 and own[clique] else 0.0
+                for clique in cliques
+            ]
+        )
 
 
 def together(certain: Certain | None, chosen: Selection) -> Selection:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.methods.reconstruction.joint.dense_answers import questions
-from dp_core.methods.reconstruction.joint.walsh import walsh
+from dp_core.methods.reconstruction.joint.walsh import even_mass, parity_mask, scale_even, walsh
 from dp_core.methods.selection.mwem import cells, parities
 from tests.exact_tables import query_counts
 
@@ -72,3 +72,14 @@ def test_weights_are_carried_to_the_questions_that_stay():
     first = questions(MIXED, Cells((("a",), ("c",)), ((2,), (1,))))
     second = questions(MIXED, Cells((("c",), ("c",), ("a",)), ((0,), (1,), (2,))))
     np.testing.assert_array_equal(second.carry(first, np.array([5.0, 7.0])), [0, 7, 5])
+
+
+@pytest.mark.parametrize("clique", [("a",), ("b", "c"), ("a", "b", "one", "c"), ("one",)])
+def test_a_parity_is_found_cell_by_cell_as_well(clique):
+    joint = np.random.default_rng(1).random(BINARY.sizes)
+    mask = parity_mask(BINARY, clique)
+    even = np.indices(BINARY.sizes)[list(BINARY.axes(clique))].sum(axis=0) % 2 == 0
+    assert even_mass(joint.reshape(-1), mask) == pytest.approx(joint[even].sum())
+    scaled = joint.copy()
+    scale_even(scaled.reshape(-1), mask, 3.0, 0.5)
+    np.testing.assert_allclose(scaled, joint * np.where(even, 3.0, 0.5))

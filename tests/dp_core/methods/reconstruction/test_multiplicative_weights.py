@@ -8,7 +8,7 @@ from dp_core.errors import BadInput
 from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.lab.measures.table_errors import relative_entropy
-from dp_core.methods.reconstruction.joint.weighting import FittedJoint
+from dp_core.methods.reconstruction.joint.weighting import FittedJoint, Updates
 from dp_core.methods.reconstruction.multiplicative_weights import MultiplicativeWeights
 from dp_core.methods.selection.mwem import cells, parities
 from tests.exact_tables import query_counts
@@ -137,7 +137,7 @@ def test_the_average_is_of_the_tables_after_each_answer():
 
 def test_a_noisy_joint_table_is_the_start_with_what_stands_out(monkeypatch):
     # What is left without the step towards the table itself.
-    monkeypatch.setattr(FittedJoint, "_step", lambda *_: None)
+    monkeypatch.setattr(Updates, "follow", lambda *_: None)
     values = np.array([400, 3, -2, 1, 2, -3, 500, 0]).reshape(2, 2, 2)
     noisy = noisy_table(DOMAIN_C, values, noise="laplace", scale=2.0)
     joint = fit(DOMAIN_C, [noisy], rows=1000, updates="steps").project(("a", "b", "c"))

@@ -13,8 +13,8 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.kernel.privacy import Relation
 from dp_core.methods.dependence_forest import residual_dependence
 from dp_core.methods.selection import auto
-from dp_core.methods.selection.auto import Auto, _estimated_columns
-from dp_core.methods.selection.budget import measurable_parts, residual_balance
+from dp_core.methods.selection.auto import Auto, _alone, _estimated_columns
+from dp_core.methods.selection.budget import residual_balance
 from dp_core.methods.selection.budget.costs import Costs
 from dp_core.methods.selection.budget.dependence import usual
 from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
@@ -201,7 +201,7 @@ def test_triples_that_are_not_looked_at_count_as_they_do_where_they_are(monkeypa
     domain = Domain(tuple("abcd"), (9, 2, 3, 2))
     given = dict.fromkeys(itertools.combinations("abcd", 2), 700.0)
     with monkeypatch.context() as patch:
-        patch.setattr(measurable_parts, "_MOST_TRIPLE_CELLS", 1)
+        patch.setattr(auto, "_MOST_TRIPLE_CELLS", 1)
         looked, _, _ = parts_of(domain, given)
     ignored, _, _ = parts_of(domain, given, method=Auto(order=2))
     tables, _, _ = parts_of(domain, given, method=Auto(basis="tables"), whole=True)
@@ -282,7 +282,7 @@ def test_the_forecast_falls_with_epsilon_and_holds_what_is_found(monkeypatch):
 
 
 def test_no_more_is_measured_apart_at_once_than_the_accounting_has_room_for(monkeypatch):
-    monkeypatch.setattr(measurable_parts, "MOST_ENTRIES", 12)
+    monkeypatch.setattr(auto, "MOST_ENTRIES", 12)
     selection, _ = selected(BINARY, dependent(BINARY), "20")
     # Eight columns of one entry each, and the first four pairs.
     assert sum(len(clique) == 1 for clique in selection.interactions) <= 8
@@ -299,9 +299,7 @@ def parts_of(domain, dependence, *, rows=8_000, method=Auto(), whole=False):  # 
     """Return what may be measured of a file of even columns, and its cliques."""
     costs = Costs(Currency("zcdp", limit_of("1")), ROW, limit_of("1"), whole=whole)
     columns = [np.full(size, rows / size) for size in domain.sizes]
-    parts, cliques, _ = measurable_parts.measurable_parts(
-        domain, columns, np.ones(len(domain)), dependence, costs, order=method.order
-    )
+    parts, cliques, _ = method.parts(domain, columns, np.ones(len(domain)), dependence, costs)
     return parts, cliques, costs
 
 
@@ -348,27 +346,27 @@ def test_of_many_triples_those_of_few_cells_come_first(monkeypatch):
     given = dict.fromkeys(itertools.combinations("abcd", 2), 700.0)
     every, cliques, _ = parts_of(domain, given)
     assert sum(len(clique) == 3 for clique in cliques) == 4
-    monkeypatch.setattr(measurable_parts, "_MOST_TRIPLES", 1)
+    monkeypatch.setattr(auto, "_MOST_TRIPLES", 1)
     parts, cliques, _ = parts_of(domain, given)
     assert [clique for clique in cliques if len(clique) == 3] == [("b", "c", "d")]
     assert every.unlisted[1] == 0 < parts.unlisted[1]
 
 
 def test_as_many_are_measured_apart_as_there_is_room_for(monkeypatch):
-    monkeypatch.setattr(measurable_parts, "MOST_ENTRIES", 8)
+    monkeypatch.setattr(auto, "MOST_ENTRIES", 8)
     pairs = list(itertools.combinations("abcdefgh", 2))
-    assert measurable_parts._alone(BINARY, pairs) == set(pairs[:8])
+    assert _alone(BINARY, pairs) == set(pairs[:8])
 
 
 def test_no_pair_is_expected_to_depend_more_than_its_levels_let_it(monkeypatch):
     seen = {}
 
-    def parts(domain, columns, known, dependence, *more, order):
+    def parts(self, domain, columns, known, dependence, *more):
         seen.update(dependence)
-        return divide(domain, columns, known, dependence, *more, order=order)
+        return divide(self, domain, columns, known, dependence, *more)
 
-    divide = measurable_parts.measurable_parts
-    monkeypatch.setattr(auto, "measurable_parts", parts)
+    divide = Auto.parts
+    monkeypatch.setattr(Auto, "parts", parts)
     hidden = np.random.default_rng(1).permutation(np.arange(6_000) % 2)
     selection, _ = selected(BINARY, np.stack([hidden] * 8), "2")
     # Two columns that are the same are n from independence; by noise some seem to be further.
