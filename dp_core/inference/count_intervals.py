@@ -165,11 +165,13 @@ class PlaceErrors(NamedTuple):
     Attributes:
         means: Standard error of the mean place of each bin's records, shape (groups, bins).
         anywhere: Part of its records that may be at any place, same shape.
+        rounded: Part of the bin over which rounding may bring its records together.
         quantile: Half-width of an interval in standard errors.
     """
 
     means: Floats
     anywhere: Floats
+    rounded: float
     quantile: float
 
 
@@ -211,7 +213,8 @@ def quantile_bins(
     if errors is not None:
         low_part = np.minimum(_first_place(d, h, first, errors), low_part)
         turned = d[:, ::-1] * -1, h[:, ::-1], bins - 1 - last
-        mirrored = PlaceErrors(errors.means[:, ::-1], errors.anywhere[:, ::-1], errors.quantile)
+        means, anywhere, *rest = errors
+        mirrored = PlaceErrors(means[:, ::-1], anywhere[:, ::-1], *rest)
         high_part = np.maximum(1 - _first_place(*turned, mirrored), high_part)
     return QuantileBins(determined, first, last, place, part, low_part, high_part, *without)
 
@@ -227,7 +230,8 @@ def _first_place(d: Floats, h: Floats, bins: NDArray[np.intp], errors: PlaceErro
     That number has the noise of the edges on both sides, and the error of the density in the bin:
     if the mean of the places in a bin has the standard error e, the part p of its records up to a
     place has 6 e p (1 - p), as for densities that are linear in the bin, but at most that of one
-    record. Records that may be at any place are all below it.
+    record. Records that may be at any place are all below it, and so are those that rounding may
+    have brought there.
 
     Args:
         d: Estimates of D_k, shape (groups, bins + 1).
@@ -238,9 +242,10 @@ def _first_place(d: Floats, h: Floats, bins: NDArray[np.intp], errors: PlaceErro
     row, p = np.arange(len(d)), _PLACES
     ends = [(each[row, bins][:, None], each[row, bins + 1][:, None]) for each in (d, h)]
     value, half = (left + (right - left) * p for left, right in ends)
+    rounded = np.minimum(errors.rounded, 1 - p)
     records = np.maximum(ends[0][1] - ends[0][0], 0.0)
     error = np.minimum(6 * errors.means[row, bins][:, None] * p * (1 - p), np.sqrt(p * (1 - p)))
-    most = value + records * errors.anywhere[row, bins][:, None] * (1 - p)
+    most = value + records * np.maximum(errors.anywhere[row, bins][:, None] * (1 - p), rounded)
     kept = most + np.hypot(half, errors.quantile * records * error) >= 0
     # Between two places that are tested, the quantile may be at any.
     first = np.where(kept.any(axis=1), kept.argmax(axis=1), len(p) - 1)

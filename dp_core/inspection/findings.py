@@ -231,6 +231,7 @@ _OF_SEVERAL: Mapping[str, str] = {
         for kind, (_, many, rest) in LEVEL_TRAITS.items()
     },
     **{kind: f"In {{}} columns, numbers {many}." for kind, (_, many) in NUMBER_TRAITS.items()},
+    "open-ended": "In {} columns, texts are ranges or limits.",
     "missing": "In {} columns, rows have no value.",
     "fractions": "In {} columns of whole numbers, values have decimals.",
     "dates": "In {} columns, texts are not dates in the column's format.",

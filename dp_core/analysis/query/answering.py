@@ -21,7 +21,7 @@ import numpy as np
 
 from dp_core.analysis.query.answer_notes import notes_of, outside_note
 from dp_core.analysis.query.asked_counts import Asked, Counted, QueryCell
-from dp_core.analysis.query.declared_sums import answer_declared, unused_declaration
+from dp_core.analysis.query.declared_sums import DeclaredAnswer, answer_declared, unused_declaration
 from dp_core.analysis.query.possible_answers import check_informative, possible_answers
 from dp_core.analysis.query.sources import NOTE, Sources, asked_groups
 from dp_core.analysis.query.term_intervals import (
@@ -38,7 +38,7 @@ from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.schema.definition import Schema
 
 _ESTIMATED_AT = 0.95
-"""Level of the intervals from which the estimate of a declared statistic follows."""
+"""Level of the intervals from which the weights of sums and of tables follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +104,11 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         )
     possible = possible_answers(asked, parts)
     if question.measure == "quantile":
-        plain, (_, lows, highs) = quantile_answers(work, asked)
-        margins = np.maximum(highs - lows, 0.0) / 2
+        plain, without = quantile_answers(work, asked)
     else:
-        plain = answer_of(work, parts)
-        _, lows, highs = possible.cut(flat(work.answer(parts[0], bins=False)))
-        margins = (highs - lows) / 2
+        plain, without = answer_of(work, parts), flat(work.answer(parts[0], bins=False))
+    _, lows, highs = possible.cut(without)
+    margins = np.maximum(highs - lows, 0.0) / 2
     ends = possible.cut(plain)
     if not asked.in_bins:
         margins = np.full(margins.shape, np.nan)
@@ -179,18 +178,27 @@ def _from_declared(
     if sampling or not sources.declared:
         return None
     question = asked.question
-    found = answer_declared(sources.declared, question, sources.schema, sources.pooled, level=level)
-    if found is None:
-        return None
-    tables = ask(replace(sources, declared=()), text, level=level)
-    if tables.undetermined is None:
+    plain = replace(sources, declared=())
+
+    def answered(level: float) -> tuple[DeclaredAnswer, DeclaredAnswer] | None:
+        """Return the answers from what was declared alone, and those with the tables."""
+        own = sources.declared, question, sources.schema, sources.pooled
+        alone = answer_declared(*own, level=level)
+        if alone is None:
+            return None
+        tables = ask(plain, text, level=level)
         cells = {each.codes: each for each in tables.cells}
-        found = found.combined([cells[codes] for codes in found.labels])
-        if level != _ESTIMATED_AT:
-            # The estimate does not depend on the level.
-            usual = _from_declared(sources, asked, text, _ESTIMATED_AT, sampling)
-            assert usual is not None
-            found = found.with_estimates([each.estimate for each in usual.cells])
+        some = tables.undetermined is None
+        both = alone.combined([cells[codes] for codes in alone.labels]) if some else alone
+        return alone, both
+
+    usual = answered(_ESTIMATED_AT)
+    if usual is None:
+        return None
+    found = usual[1]
+    if level != _ESTIMATED_AT and (other := answered(level)) is not None:
+        # Neither the estimates nor the weights depend on the level.
+        found = found.stretched(other[0].otherwise(other[1]), usual[0].otherwise(found))
     place = {codes: at for at, codes in enumerate(asked.labels())}
     places = [place[codes] for codes in found.labels]
     possible = possible_answers(asked, terms_of(asked)).at(places)
@@ -244,8 +252,9 @@ def answer_of(work: Intervals, terms: Sequence[Sequence[Term]]) -> Ends:
     value, low, high = flat(work.answer(terms[0]))
     if len(terms) == 1:
         return value, low, high
+    _, first, last = flat(work.answer(terms[0], bins=False))
     (_, least, _), (_, _, most) = (flat(work.answer(each)) for each in terms[1:])
-    ends = np.maximum(low, np.minimum(least, value)), np.minimum(high, np.maximum(most, value))
+    ends = np.maximum(low, np.minimum(least, first)), np.minimum(high, np.maximum(most, last))
     return value, *ends
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_core.analysis.query.asked_counts import Asked
+from dp_core.inference.count_intervals import PlaceErrors
 from dp_core.inference.questions.question import Condition
 from dp_core.methods.bin_density.bin_bias import BinBias, bin_bias, unknown_bias
 from dp_core.methods.bin_density.fitting import ends_of
@@ -25,14 +26,18 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import (
     unobserved,
 )
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
+from dp_core.metrics.noise_quantiles import central_quantile
 from dp_core.schema.definition import Column
 
 OF_GROUP = 0.1
 """Part of the variance of a bin's mean that two groups do not have in common. Chosen like
 `dp_core.methods.bin_density.bin_bias.TOGETHER`: differences of groups were covered in .96."""
+HEAPS_OF_GROUP = 0.5
+"""The same part of the variance by heaps: two groups may have theirs in other places, as wages at
+the minimum of a region."""
 ROUNDED = 0.1
-"""Standard error by rounding of the mean place in a bin, in lengths of the bin, for a quantile,
-which may be a round number. Chosen likewise: quantiles were covered in .97."""
+"""Part of a bin over which rounding may bring records together, for a quantile, which may be a
+round number itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +46,7 @@ class BinErrors:
 
     Attributes:
         column: The number.
-        errors: Standard deviations of independent errors of each sum, shape (..., bins + 1)
+        errors: Standard deviations of independent errors of each sum, shape (..., bins + 2)
             (`BinBias.errors`).
         own: Variance of each sum that no other sum shares, shape (...): the density of its group
             may differ within bins, and with sampling, values are drawn.
@@ -63,7 +68,9 @@ class BinErrors:
         """
         if other.column.edges != self.column.edges:
             return np.zeros(self.own.shape)
-        return np.asarray((1 - OF_GROUP) * np.sum(self.errors * other.errors, axis=-1))
+        common = np.full(self.errors.shape[-1], 1 - OF_GROUP)
+        common[-2] = 1 - HEAPS_OF_GROUP
+        return np.asarray((self.errors * other.errors) @ common)
 
     def over(self, counts: Floats) -> BinErrors:
         """Return the errors of the sums divided by counts, shape (...); 0 if none is above 0."""
@@ -102,16 +109,13 @@ def bin_errors(
     return BinErrors(column, bias.errors(records, records), own)
 
 
-def places_in_bins(pooled: Pooled, asked: Asked) -> tuple[Floats, Floats]:
-    """Return how uncertain the place of a quantile in each bin is, in parts of the bin.
+def place_errors(pooled: Pooled, asked: Asked, level: float) -> PlaceErrors:
+    """Return how uncertain the places of quantiles in bins are, in the order of `asked.labels()`.
 
     Args:
         pooled: The noisy tables.
         asked: The question.
-
-    Returns:
-        The standard error of the mean place of the bin's values, and the part of its records that
-        may be at any place; shape (groups, bins) each, in the order of `asked.labels()`.
+        level: Confidence level of its interval.
     """
     column, found = asked.schema.column(str(asked.question.number)), bias_of(pooled, asked)
     records = records_by_bin(pooled, asked).reshape(-1, column.bins)
@@ -121,7 +125,7 @@ def places_in_bins(pooled: Pooled, asked: Asked) -> tuple[Floats, Floats]:
     # If a bin's mean is as uncertain as one value at any place in it, nothing is known. The power
     # keeps the part small where the mean is known better.
     anywhere = np.maximum(anywhere, np.minimum(math.sqrt(12) * errors, 1.0) ** 4)
-    return np.hypot(errors, ROUNDED), anywhere
+    return PlaceErrors(errors, anywhere, ROUNDED, float(central_quantile(level)))
 
 
 def records_by_bin(pooled: Pooled, asked: Asked, conditions: Iterable[Condition] = ()) -> Floats:

@@ -96,14 +96,32 @@ class DeclaredAnswer:
         notes = (*self.notes, "The answer from the tables is weighed in by its precision.")
         return replace(self, values=values, lows=lows, highs=highs, notes=notes)
 
-    def with_estimates(self, estimates: Sequence[float | None]) -> Self:
-        """Return the answer with other estimates, moved into its intervals.
+    def otherwise(self, other: DeclaredAnswer) -> Self:
+        """Return the answers, and others where these are not determined."""
+        known = np.isfinite(self.lows) & np.isfinite(self.highs)
+        pairs = (
+            (self.values, other.values),
+            (self.lows, other.lows),
+            (self.highs, other.highs),
+        )
+        values, lows, highs = (np.where(known, *each) for each in pairs)
+        return replace(self, values=values, lows=lows, highs=highs)
+
+    def stretched(self, other: DeclaredAnswer, usual: DeclaredAnswer) -> Self:
+        """Return the answers with intervals that are longer as those from one source are.
 
         Args:
-            estimates: Estimate of each group; None where it is not determined.
+            other: Answers from one source at the level that is wanted.
+            usual: The same at the level of these answers; where they are not determined, the
+                intervals stay.
         """
-        values = np.array(estimates, dtype=np.float64)
-        return replace(self, values=np.clip(values, self.lows, self.highs))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            low = (other.values - other.lows) / (usual.values - usual.lows)
+            high = (other.highs - other.values) / (usual.highs - usual.values)
+            low, high = (np.where(np.isfinite(each), each, 1.0) for each in (low, high))
+            lows = self.values - low * (self.values - self.lows)
+            highs = self.values + high * (self.highs - self.values)
+        return replace(self, lows=lows, highs=highs)
 
 
 def declared_sums(bundle: Bundle) -> tuple[DeclaredSums, ...]:

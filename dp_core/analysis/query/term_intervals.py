@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from dp_core.analysis.query.answer_notes import unused_sentence
 from dp_core.analysis.query.asked_counts import MOST_ANSWERS, Asked, Counted
-from dp_core.analysis.query.bin_errors import BinErrors, bin_errors, places_in_bins
+from dp_core.analysis.query.bin_errors import BinErrors, bin_errors, place_errors
 from dp_core.analysis.query.possible_cells import impossible, meeting, over_possible
 from dp_core.analysis.query.sources import Sources
 from dp_core.client.noise_scale import noise_for
 from dp_core.errors import BadInput
 from dp_core.inference.count_intervals import (
-    PlaceErrors,
     QuantileBins,
     difference_of,
     fieller,
@@ -501,6 +500,5 @@ def _bins(work: Intervals, asked: Asked) -> QuantileBins:
     )
     errors = None
     if asked.in_bins:
-        places = places_in_bins(work.sources.pooled, asked)
-        errors = PlaceErrors(*places, float(central_quantile(work.level)))
+        errors = place_errors(work.sources.pooled, asked, work.level)
     return quantile_bins(deviations, half_widths, errors)

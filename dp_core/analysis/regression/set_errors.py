@@ -194,10 +194,10 @@ def hidden_by_noise(errors: Mapping[str, float], of: str = "tables") -> tuple[No
     if not hidden:
         return ()
     own, times = tuple(hidden), min(hidden.values()) / UNTOLD
-    stated = f"{max(times, 1.1):.2g}" if times < 10 else f"{times:,.0f}"
+    stated = f"about {max(times, 1.1):.2g}" if times < 10 else "many"
     reason = (
         f"{listed(own)}: the noise of the {of} is larger than most effects. A release like this"
-        f" one would need about {stated} times the epsilon to estimate the least noisy of them."
+        f" one would need {stated} times the epsilon to estimate the least noisy of them."
     )
     return (NotGiven("noise", own, reason, times),)
 

@@ -19,9 +19,10 @@ in the sets and u the value in a set:
 E x and Var x are those of the density that is fitted to the noisy counts
 (`dp_core.methods.bin_density.fitting`), whether or not the sets follow it.
 
-A fitted density may be wrong in two ways. *In single bins*: the two neighbours suggest different
-densities, or the bin has records that no neighbour suggests, such as 0 or 40 hours, and these may
-lie anywhere in it. *In all bins together*: people round. Where bins begin at round numbers, values
+A fitted density may be wrong in three ways. *In single bins*: the two neighbours suggest different
+densities. *Heaps*: bins have records that their neighbours do not suggest, such as 0 or 40 hours,
+and these may lie anywhere in them, in several bins on the same side: edges are often round numbers,
+and so are heaps. *In all bins together*: people round. Where bins begin at round numbers, values
 are then lower than the density says.
 """
 
@@ -82,8 +83,7 @@ class BinBias:
         Returns:
             Standard errors, same shape.
         """
-        records = self.records if records is None else records
-        return np.hypot(self.by_neighbours, self.spread * _unexplained(self.column, records)[0])
+        return np.hypot(self.by_neighbours, self.spread * self._unexplained(records)[0])
 
     def anywhere(self, records: Floats | None = None) -> Floats:
         """Return the part of each bin's records that may have any value in the bin.
@@ -94,7 +94,7 @@ class BinBias:
         Args:
             records: As for `doubts`.
         """
-        return _unexplained(self.column, self.records if records is None else records)[1]
+        return self._unexplained(records)[1]
 
     def tilts(self, records: Floats) -> Floats:
         """Return how far sums of values move if the density in bins leans towards a group's mean.
@@ -122,12 +122,18 @@ class BinBias:
             records: As for `doubts`.
 
         Returns:
-            One for each bin and one for all bins together, shape (..., bins + 1). The sum of their
-            squares is the variance of a sum; that of products of two is a covariance.
+            One for each bin, one for all heaps, and one for all bins together, shape
+            (..., bins + 2). The sum of their squares is the variance of a sum; that of products of
+            two is a covariance.
         """
         first, last = ends_of(self.column)
+        heaps = weights * self.spread * self._unexplained(records)[0]
         together = weights @ (TOGETHER * (last - first))
-        return np.concatenate([weights * self.doubts(records), together[..., None]], axis=-1)
+        ends = [each[..., None] for each in (heaps.sum(axis=-1), together)]
+        return np.concatenate([weights * self.by_neighbours, *ends], axis=-1)
+
+    def _unexplained(self, records: Floats | None) -> tuple[Floats, Floats]:
+        return _unexplained(self.column, self.records if records is None else records)
 
 
 def bin_bias(column: Column, counts: Floats, standard_error: float) -> BinBias | None:
@@ -201,5 +207,8 @@ def _unexplained(column: Column, records: Floats) -> tuple[Floats, Floats]:
     ends = np.where(around < 1, 1 - around / 2, 1 / np.maximum(2 * around, 1e-300))
     if column.choice is not None:
         ends = np.ones_like(ends)
-    inner = np.maximum(1 - around, 0.0)
+    # Beside a heap, the geometric mean of both sides: heaps in adjacent bins do not explain each
+    # other.
+    between = np.sqrt(left * right) / np.maximum(density, 1e-300)
+    inner = np.maximum(1 - between, 0.0)
     return np.where(is_end, ends, inner) * some, np.where(is_end, 1.0, inner) * some

@@ -42,7 +42,7 @@ _HEADINGS: Mapping[str, tuple[str, ...]] = {
               "question text", "meaning", "text"),
     "type": ("type", "field type", "data type", "datatype", "variable type", "format type",
              "measurement level", "class", "kind"),
-    "values": ("values", "levels", "codes", "choices", "value labels", "categories", "coding",
+    "values": ("levels", "values", "codes", "choices", "value labels", "categories", "coding",
                "choices, calculations, or slider labels", "response options", "allowed values",
                "options", "code list", "permitted values", "range", "valid values", "valid range",
              "enum"),
@@ -59,6 +59,12 @@ _HEADINGS: Mapping[str, tuple[str, ...]] = {
     "required": ("required", "required field?", "mandatory"),
     "nullable": ("nullable",),
 }  # fmt: skip
+_OF_VARIABLES = {
+    key: spellings for key, spellings in _HEADINGS.items() if key not in ("value", "value_label")
+}
+"""Headings that say something of a whole variable, as keys of JSON do."""
+_BETWEEN = "\x1f"
+"""Before and between texts of a list, which may contain any sign."""
 _TYPES: Mapping[str, Kind] = {
     **dict.fromkeys(("integer", "int", "count", "whole number", "whole", "long", "year"),
                     "integer"),
@@ -237,10 +243,12 @@ def _variable(name: str, records: Sequence[Mapping[str, str]]) -> Variable:
         low, high = range_of(ranges[0][0]) or (None, None)
     if not cells["required"] and cells["nullable"]:
         cells["required"] = "no" if cells["nullable"].lower() in _YES else "yes"
-    absent = list(nonempty(re.split(r"[;,|]", cells["missing"])))
+    absent = list(nonempty(cells["missing"].split(_BETWEEN)))
+    if _BETWEEN not in cells["missing"]:
+        absent = list(nonempty(re.split(r"[;,|]", cells["missing"])))
+        absent = [one.partition("=")[0].strip() for one in absent]
     if [one.lower() for one in absent] in (["yes"], ["no"], ["true"], ["false"]):
         absent = []
-    absent = [one.partition("=")[0].strip() for one in absent]
     return variable_of(
         name,
         cells | {"min": low or "", "max": high or ""},
@@ -399,7 +407,7 @@ def read_plain_json(document: Any, name: str) -> Codebook | None:
         name: Name of its file.
     """
     root, columns = mapping(document), _columns(document)
-    known = {each for spellings in _HEADINGS.values() for each in spellings}
+    known = {each for spellings in _OF_VARIABLES.values() for each in spellings}
     keys = dict.fromkeys(each for one in columns for each in one if _folded(each) not in known)
     if not columns:
         return None
@@ -437,10 +445,10 @@ def _rows_of_json(column: Mapping[str, Any]) -> list[dict[str, str]]:
         pairs = list(listed.items())
     for key in _HEADINGS["missing"]:
         if isinstance(absent := stated.get(key), list):
-            stated[key] = ";".join(map(word, absent))
+            stated[key] = _BETWEEN + _BETWEEN.join(map(word, absent))
     cells = {
         heading: next((text for one in spellings if (text := word(stated.get(one)))), "")
-        for heading, spellings in _HEADINGS.items()
+        for heading, spellings in _OF_VARIABLES.items()
     }
     if not pairs:
         return [cells]

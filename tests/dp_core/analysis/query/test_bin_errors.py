@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dp_core.analysis.query.answering import ask
-from dp_core.analysis.query.bin_errors import OF_GROUP
+from dp_core.analysis.query.bin_errors import HEAPS_OF_GROUP, OF_GROUP
 from dp_core.methods.bin_density.bin_bias import TOGETHER, bin_bias
 from dp_core.methods.bin_density.fitting import with_densities
 from dp_core.schema.bin_values import BinValues
@@ -107,9 +107,21 @@ def test_most_of_the_error_cancels_in_a_difference(measure):
         for counts in SMOOTH
     )
     apart = one @ one + two @ two + tilt**2 + its_tilt**2
-    variance = apart - 2 * (1 - OF_GROUP) * (one @ two)
+    common = np.array([*[1 - OF_GROUP] * 8, 1 - HEAPS_OF_GROUP, 1 - OF_GROUP])
+    variance = apart - 2 * common @ (one * two)
     assert half(cell) == pytest.approx(1.96 * math.sqrt(variance), rel=1e-3)
     assert half(cell) < 0.9 * 1.96 * math.sqrt(apart)
+
+
+def test_heaps_in_several_bins_are_off_on_the_same_side():
+    """As 35 and 40 hours, where bins begin: neither explains the other, and both add up."""
+    heaped = np.array([[20, 40, 60, 300, 320, 60, 40, 20]] * 2)
+    shared, _ = deviations(heaped[0], of_all=heaped)
+    spread = 10 / math.sqrt(12)
+    parts = [1 - math.sqrt(60 * 320) / 300, 1 - math.sqrt(300 * 60) / 320]
+    others = 2 * 20 / 4 + 2 * 40 * (1 - math.sqrt(20 * 60) / 40)  # the ends, and those beside them
+    wanted = spread * (300 * parts[0] + 320 * parts[1] + others)
+    assert shared[-2] == pytest.approx(wanted, rel=0.01)
 
 
 def test_no_interval_is_longer_than_if_values_were_anywhere_in_their_bins():

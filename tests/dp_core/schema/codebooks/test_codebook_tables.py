@@ -7,7 +7,7 @@ import pytest
 from dp_core.errors import BadInput
 from dp_core.schema.codebooks.codebook_draft import draft_from_codebook
 from dp_core.schema.codebooks.codebook_file import read_codebook
-from dp_core.schema.codebooks.codebook_table import doubt_of, split_levels
+from dp_core.schema.codebooks.codebook_table import doubt_of, read_plain_json, split_levels
 from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.text.documents.strict_yaml import Document, parse
 
@@ -241,3 +241,17 @@ def test_the_formula_of_a_computed_field_is_no_list_of_levels(tmp_path):
     text = draft_of(tmp_path, 'bmi,BMI,calc,"round([w]/([h]*[h]),1)",10,60,')
 
     assert "bmi: {type: number, min: 10, max: 60" in text
+
+
+def test_json_keys_of_a_single_level_say_nothing_of_a_variable():
+    columns = [
+        {"name": "age", "min": "0", "max": "99", "type": "integer", "category": "About"},
+        {"name": "q", "type": "category", "levels": ["0", "1"], "values": ["a", "b"], "code": "Q"},
+        {"name": "w", "type": "integer", "min": "1", "max": "5", "missing": ["9", "n/a, no"]},
+    ]
+    book = read_plain_json({"columns": columns}, "book.json")
+    age, q, w = book.variables
+    assert (age.kind, age.levels) == ("integer", ())
+    assert [level.text for level in q.levels] == ["0", "1"]
+    assert {"9", "n/a, no"} <= {*w.missing_values}
+    assert {"category", "code"} <= {*book.unread}
