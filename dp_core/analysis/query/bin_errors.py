@@ -31,7 +31,7 @@ from dp_core.schema.definition import Column
 
 OF_GROUP = 0.1
 """Part of the variance of a bin's mean that two groups do not have in common. Chosen like
-`dp_core.methods.bin_density.bin_bias.TOGETHER`: differences of groups were covered in .96."""
+`dp_core.methods.bin_density.bin_bias.TOGETHER`: at least .96 of differences were covered."""
 HEAPS_OF_GROUP = 0.5
 """The same part of the variance by heaps: two groups may have theirs in other places, as wages at
 the minimum of a region."""
@@ -47,7 +47,7 @@ class BinErrors:
     Attributes:
         column: The number.
         errors: Standard deviations of independent errors of each sum, shape (..., bins + 2)
-            (`BinBias.errors`).
+            (`BinBias.errors_of_totals`).
         own: Variance of each sum that no other sum shares, shape (...): the density of its group
             may differ within bins, and with sampling, values are drawn.
     """
@@ -106,7 +106,7 @@ def bin_errors(
     own = np.square(bias.tilts(records))
     if sampling:
         own = own + records @ bias.spread**2
-    return BinErrors(column, bias.errors(records, records), own)
+    return BinErrors(column, bias.errors_of_totals(records), own)
 
 
 def place_errors(pooled: Pooled, asked: Asked, level: float) -> PlaceErrors:

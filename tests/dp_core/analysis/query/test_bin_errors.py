@@ -70,7 +70,7 @@ def deviations(counts, column="score", of_all=SMOOTH):
     """Errors of a sum by bins: each bin by itself, and all together; and the group's own."""
     counts = np.asarray(counts, dtype=float)
     found = bin_bias(SCHEMA.column(column), of_all.sum(axis=0), 1e-7)
-    return found.errors(counts, counts), float(found.tilts(counts))
+    return found.errors_of_totals(counts), float(found.tilts(counts))
 
 
 # -- without noise, the errors of bins alone make the interval
