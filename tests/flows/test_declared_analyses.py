@@ -16,7 +16,7 @@ from dp_core.analysis.regression import declared_estimates, regression_inference
 from dp_core.analysis.regression.regression_inference import infer
 from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.verification.verify import verify
-from dp_core.errors import StageFailed
+from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.canonical import canonical_json
 from dp_core.methods.declared import declared_questions
 from dp_core.methods.declared.declared_questions import PARTS
@@ -190,6 +190,17 @@ def test_the_sums_answer_if_the_sets_cannot(made, monkeypatch, formula, change):
     assert "set 1 alone" not in str(found)
     assert found.to_json()["coefficients"][0]["one_set"] is None
     assert list(found.frame.estimate) == [row.combined.estimate for row in found.coefficients]
+
+
+def test_a_note_says_that_sets_had_no_part_in_the_answer(made, monkeypatch):
+    def refuse(*_given, **_how):
+        raise BadInput("No set can be analysed.")
+
+    bundle = read_bundle(made[0].out)
+    monkeypatch.setattr(regression_inference, "analyse", refuse)
+    found = infer(bundle, FORMULAS[0])
+    assert found.answered_from == "declared"
+    assert any("cannot be fitted on every set" in note for note in found.notes)
 
 
 def test_statement_and_report_name_the_declared_analyses(made, tmp_path):

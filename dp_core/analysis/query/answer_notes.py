@@ -307,6 +307,6 @@ def _widest(sources: Sources, asked: Asked, column: Column) -> str:
     code = int(np.argmax(widens))
     held = 100 * records[code] / records.sum()
     return (
-        f" The bin {column.code_labels()[code]} adds most to it, and has"
+        f" The bin {column.code_labels()[code]} adds most to this error, and has"
         f" {held:{'.0f' if held >= 10 else '.2g'}} % of the records."
     )

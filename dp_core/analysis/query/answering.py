@@ -106,7 +106,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     if question.measure == "quantile":
         plain, without = quantile_answers(work, asked)
     else:
-        plain, without = answer_of(work, parts), flat(work.answer(parts[0], bins=False))
+        plain, without = answer_of(work, parts)
     _, lows, highs = possible.cut(without)
     margins = np.maximum(highs - lows, 0.0) / 2
     ends = possible.cut(plain)
@@ -239,7 +239,7 @@ def _from_draws(
     return QueryResult(question, question.groups, tuple(cells), level, sampling, notes=(NOTE,))
 
 
-def answer_of(work: Intervals, terms: Sequence[Sequence[Term]]) -> Ends:
+def answer_of(work: Intervals, terms: Sequence[Sequence[Term]]) -> tuple[Ends, Ends]:
     """Return the answers to a question that is not about a quantile, in the order of its labels.
 
     No interval goes beyond those of the answers with all values at one end of their bins (Horowitz
@@ -248,14 +248,17 @@ def answer_of(work: Intervals, terms: Sequence[Sequence[Term]]) -> Ends:
     Args:
         work: What is known of sums of counts.
         terms: The terms of the question (`terms_of`).
+
+    Returns:
+        The answers, and the same with intervals without the error of bins.
     """
     value, low, high = flat(work.answer(terms[0]))
     if len(terms) == 1:
-        return value, low, high
-    _, first, last = flat(work.answer(terms[0], bins=False))
+        return (value, low, high), (value, low, high)
+    without = flat(work.answer(terms[0], bins=False))
     (_, least, _), (_, _, most) = (flat(work.answer(each)) for each in terms[1:])
-    ends = np.maximum(low, np.minimum(least, first)), np.minimum(high, np.maximum(most, last))
-    return value, *ends
+    low = np.maximum(low, np.minimum(least, without[1]))
+    return (value, low, np.minimum(high, np.maximum(most, without[2]))), without
 
 
 def terms_of(asked: Asked) -> list[list[Term]]:

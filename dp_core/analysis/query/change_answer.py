@@ -136,7 +136,7 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
         own_work = noise if asked.in_bins else replace(noise, level=half)
         _, own = quantile_answers(own_work, asked)
         return Side(answer, own, possible, quantiles=True, in_bins=asked.in_bins)
-    answer, own = answer_of(work, parts), flat(noise.answer(parts[0], bins=False))
+    (answer, _), own = answer_of(work, parts), flat(noise.answer(parts[0], bins=False))
     first, *others = parts[0]
     if asked.in_bins:
         errors = None if others else work.bin_errors(first)
@@ -198,10 +198,15 @@ def _correlation(later: Side, earlier: Side, level: float) -> Floats | float:
     """Return the correlation of the errors of both answers, which have those by bins in common."""
     if later.errors is None or earlier.errors is None:
         return 0.0
-    halves = [(each.answer[2] - each.answer[1]) / 2 for each in (later, earlier)]
-    common = later.errors.covariance(earlier.errors) * central_quantile(level) ** 2
+    quantile = central_quantile(level)
+    # Half the width of an interval; more if it ends where all values are at one end of their bins.
+    one, other = (
+        np.maximum((ends[2] - ends[1]) / 2, quantile * np.sqrt(errors.variance))
+        for ends, errors in ((later.answer, later.errors), (earlier.answer, earlier.errors))
+    )
+    common = quantile**2 * later.errors.covariance(earlier.errors)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.clip(np.nan_to_num(common / (halves[0] * halves[1])), 0.0, 1.0))
+        return np.asarray(np.nan_to_num(common / (one * other)))
 
 
 def _apart(later: Ends, earlier: Ends, correlation: Floats | float = 0.0) -> tuple[Floats, Floats]:

@@ -93,7 +93,7 @@ class DeclaredAnswer:
             np.where(alone, mine, np.where(some, mean, its))
             for mine, mean, its in zip(own_ends, both, (value, low, high), strict=True)
         )
-        notes = (*self.notes, "The answer from the tables is weighed in by its precision.")
+        notes = (*self.notes, "It is combined with the answer from the tables, by precision.")
         return replace(self, values=values, lows=lows, highs=highs, notes=notes)
 
     def otherwise(self, other: DeclaredAnswer) -> Self:

@@ -73,6 +73,10 @@ FROM_SUMS = (
     "This formula was declared: the answer combines the sums that were measured for it with the"
     " sets, each weighted by its precision."
 )
+FROM_SUMS_ALONE = (
+    "This formula was declared: the answer is from the sums that were measured for it, because it"
+    " cannot be fitted on every set."
+)
 
 
 def infer(
@@ -133,6 +137,7 @@ def infer(
     plain = all(frame.weights is None for frame in frames)
     declared = declared_estimates(bundle, formula, frames, known) if plain else None
     not_given: tuple[NotGiven, ...] = ()
+    from_sums = FROM_SUMS
     try:
         found = analyse(
             *(formula, frames, claims.schema, bundle.rule),
@@ -143,7 +148,7 @@ def infer(
     except BadInput:
         if declared is None:
             raise
-        found = Analysis(formula, declared[0], (), declared[1])
+        found, from_sums = Analysis(formula, declared[0], (), declared[1]), FROM_SUMS_ALONE
     else:
         if declared is not None:
             found, not_given = _with_sets(bundle, found, *declared, frames)
@@ -166,7 +171,7 @@ def infer(
     notes = list(_notes(bundle, formula, design, fits, frames, factor, used, survey))
     about: tuple[Concern, ...] = ()
     if declared is not None:
-        notes.insert(0, FROM_SUMS)
+        notes.insert(0, from_sums)
         answered_from, words, covers = "declared", DECLARED, DECLARED.covers
     names = coefficient_names(design)
     if declared is None:

@@ -260,7 +260,7 @@ def test_a_note_says_how_much_bins_add_and_names_the_worst():
     result = ask(CLEAR, "mean of gain")
     (said,) = [note for note in result.notes if "in its bin a value of gain is" in note]
     assert said.startswith("Without the error of bins, this interval would be ")
-    assert "The bin 0 to 4999 adds most to it, and has" in said
+    assert "The bin 0 to 4999 adds most to this error, and has" in said
     assert f"has {100 * 2700 / 2920:.0f} % of the records" in said
     only = ask(CLEAR, "mean of gain where gain < 5000").notes[0]
     assert "adds most" not in only

@@ -9,6 +9,7 @@ from scipy import stats
 from dp_core.analysis.query.answering import ask, prepare_question
 from dp_core.analysis.query.change_answer import changes_of, side_of
 from tests.dp_core.analysis.query.survey import noisy_tables, pooled
+from tests.measured import noisy_table
 from tests.schema_texts import read
 
 FALSE_ALARM = 1e-6
@@ -163,3 +164,20 @@ def test_the_interval_for_noise_alone_is_inside_the_whole_interval():
             assert found.lows[0] <= found.noise_lows[0] + 1e-9, text
             assert found.noise_highs[0] <= found.highs[0] + 1e-9, text
             assert found.noise_lows[0] <= found.values[0] <= found.noise_highs[0], text
+
+
+def test_a_change_is_not_exact_where_bounds_cut_both_answers():
+    """All records are in one wide bin: both intervals end at its ends, and errors are common."""
+    schema = read(
+        """\
+version: 1
+title: Wide
+columns:
+  wage: {type: integer, min: 0, max: 99999, edges: [0, 99000, 100000]}
+"""
+    )
+    tables = [noisy_table(schema.domain, np.array([5000, 1]), scale=1e-7) for _ in range(2)]
+    later, earlier = (pooled(schema, [table]) for table in tables)
+    found = change("mean of wage", later, earlier)
+    (cell,) = ask(later, "mean of wage", level=LEVEL).cells
+    assert found.highs[0] - found.lows[0] > 0.3 * (cell.high - cell.low)

@@ -146,7 +146,7 @@ def test_the_note_says_what_the_answer_is_from_and_what_it_cannot_show(exact):
     first, second, tables = exact.query("mean of turnover by industry").notes
     assert "declared mean of turnover by industry, staff" in first
     assert "cannot reveal" in second
-    assert "from the tables is weighed in" in tables
+    assert "combined with the answer from the tables" in tables
     first, _ = exact.query("median of turnover by industry").notes
     assert "declared quantiles of turnover by industry" in first
 
