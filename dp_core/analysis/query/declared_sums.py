@@ -83,11 +83,18 @@ class DeclaredAnswer:
         alone, some = np.isnan(value), np.isfinite(own)
         with np.errstate(invalid="ignore", divide="ignore"):
             apart = value - self.values
-            other = np.maximum(other, np.sqrt(np.maximum(apart**2 - own**2, 0.0)))
+            least = np.sqrt(np.maximum(apart**2 - own**2, 0.0))
+            other = np.maximum(other, least)
             weight = np.where(own > 0, own**2 / (own**2 + other**2), 0.0)
             values = self.values + weight * apart
-            margin = np.hypot((1 - weight) * own, weight * other)
-        both = values, values - margin, values + margin
+            below, above = (
+                np.hypot((1 - weight) * mine, weight * np.maximum(its, least))
+                for mine, its in (
+                    (self.values - self.lows, value - low),
+                    (self.highs - self.values, high - value),
+                )
+            )
+        both = values, values - below, values + above
         own_ends = self.values, self.lows, self.highs
         values, lows, highs = (
             np.where(alone, mine, np.where(some, mean, its))
