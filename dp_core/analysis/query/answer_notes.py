@@ -207,19 +207,15 @@ def _of_number(column: Column) -> Iterator[str]:
 def _bin_words(column: Column, measure: str) -> str:
     """Return what an estimate does with the values within a bin."""
     density = "a density fitted to the counts"
-    if measure == "quantile":
-        words = f"follow {density}"
-        if column.choice is not None:
-            words = "are spread like the noisy counts of its parts"
-        elif column.within is None:
-            words = "are spread evenly"
-        return f"assumes that values within each bin {words}"
-    words = f"the mean of {density}"
+    within, mean = f"follow {density}", f"the mean of {density}"
     if column.choice is not None:
-        words = "its mean, estimated from the noisy counts of its parts"
+        parts = "the noisy counts of its parts"
+        within, mean = f"are spread like {parts}", f"its mean, estimated from {parts}"
     elif column.within is None:
-        words = "its midpoint"
-    return f"represents each bin by {words}"
+        within, mean = "are spread evenly", "its midpoint"
+    if measure == "quantile":
+        return f"assumes that values within each bin {within}"
+    return f"represents each bin by {mean}"
 
 
 def _of_waves(asked: Asked) -> Iterator[str]:
@@ -238,7 +234,7 @@ def _of_quantile(asked: Asked, known: Sequence[QueryCell]) -> Iterator[str]:
     """Yield that some interval of a quantile reaches the first or last possible value."""
     if asked.question.measure != "quantile":
         return
-    column = asked.schema.column(str(asked.question.number))
+    column = asked.number_column
     if column.levels:
         low, high = 0.0, column.bins - 1.0
         names = [column.code_labels()[code] for code in (0, column.bins - 1)]
@@ -271,7 +267,7 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
     """
     if not from_bins:
         return
-    column = asked.schema.column(str(asked.question.number))
+    column = asked.number_column
     several = len(from_bins) > 1
     least, most = (math.floor(100 * find(from_bins)) for find in (min, max))
     if most > 0:

@@ -202,11 +202,10 @@ def _from_declared(
     place = {codes: at for at, codes in enumerate(asked.labels())}
     places = [place[codes] for codes in found.labels]
     possible = possible_answers(asked, terms_of(asked)).at(places)
-    ends = found.values, found.lows, found.highs
     stated = tuple(
         QueryCell(codes, *_plain(value, low, high, math.nan), possible=bool(allowed))
         for codes, value, low, high, allowed in zip(
-            found.labels, *possible.cut(ends), possible.allowed, strict=True
+            found.labels, *possible.cut(found.ends), possible.allowed, strict=True
         )
     )
     return QueryResult(
@@ -215,7 +214,7 @@ def _from_declared(
         stated,
         level,
         sampling,
-        notes=(*found.notes, *([outside_note(question)] if possible.outside(ends) else [])),
+        notes=(*found.notes, *([outside_note(question)] if possible.outside(found.ends) else [])),
         declared=True,
     )
 

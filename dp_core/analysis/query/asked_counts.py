@@ -31,7 +31,7 @@ from dp_core.methods.code_values import numbers_of
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from dp_core.schema.bin_values import legal_range, whole_bounds
-from dp_core.schema.definition import Schema
+from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin
 from dp_core.schema.structure.households_with_members import codes_with_members
 
@@ -262,15 +262,20 @@ class Asked:
             weights.append(each)
         return Functionals(self.columns, tuple(weights))
 
+    @property
+    def number_column(self) -> Column:
+        """The column `question.number`."""
+        return self.schema.column(str(self.question.number))
+
     @cached_property
     def values(self) -> Floats:
         """Mean value of each code of `question.number`, NaN for missing."""
-        return numbers_of(self.schema.column(str(self.question.number)))
+        return numbers_of(self.number_column)
 
     @property
     def has_value(self) -> Floats:
         """1 for each code of `question.number`, 0 for missing."""
-        column = self.schema.column(str(self.question.number))
+        column = self.number_column
         return (np.arange(column.size) < column.bins).astype(np.float64)
 
     @cached_property
@@ -280,7 +285,7 @@ class Asked:
         They follow from the bin edges and the column's smallest and largest legal value, and do
         not depend on a density. The value of a level of an ordinal is its code.
         """
-        column = self.schema.column(str(self.question.number))
+        column = self.number_column
         low, high = np.zeros(column.size), np.zeros(column.size)
         if column.levels:
             low[: column.bins] = high[: column.bins] = np.arange(column.bins)
@@ -306,7 +311,7 @@ class Asked:
             Functionals. On the axis of the column, each row of `groups` becomes one row an edge.
         """
         assert self.question.quantile is not None
-        column = self.schema.column(str(self.question.number))
+        column = self.number_column
         weights = np.zeros((column.bins + 1, column.size))
         weights[:, : column.bins] = cut_weights(column.bins, float(self.question.quantile))
         return self._along_number(weights[first:stop])
@@ -320,13 +325,12 @@ class Asked:
         Returns:
             Functionals. On the axis of the column, each row of `groups` becomes one row a bin.
         """
-        column = self.schema.column(str(self.question.number))
+        column = self.number_column
         return self._along_number(np.eye(column.bins, column.size), conditions)
 
     def all_by_bin(self) -> Functionals:
         """Return numbers of records by bin of `question.number`, of all records."""
-        name = str(self.question.number)
-        column, (axis, codes) = self.schema.column(name), self._origins[name]
+        column, (axis, codes) = self.number_column, self._origins[str(self.question.number)]
         return Functionals((axis,), (np.eye(column.bins, column.size)[:, codes],))
 
     def _along_number(self, weights: Floats, conditions: Iterable[Condition] = ()) -> Functionals:

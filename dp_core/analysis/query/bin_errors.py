@@ -100,7 +100,7 @@ def bin_errors(
         sampling: Whether the file is a sample, so that values within bins are drawn; False by
             default.
     """
-    column = asked.schema.column(str(asked.question.number))
+    column = asked.number_column
     records = records_by_bin(pooled, asked, conditions)
     bias = bias_of(pooled, asked)
     own = np.square(bias.tilts(records))
@@ -117,7 +117,7 @@ def place_errors(pooled: Pooled, asked: Asked, level: float) -> PlaceErrors:
         asked: The question.
         level: Confidence level of its interval.
     """
-    column, found = asked.schema.column(str(asked.question.number)), bias_of(pooled, asked)
+    column, found = asked.number_column, bias_of(pooled, asked)
     records = records_by_bin(pooled, asked).reshape(-1, column.bins)
     first, last = ends_of(column)
     length = np.where(last > first, last - first, math.inf)
@@ -130,7 +130,7 @@ def place_errors(pooled: Pooled, asked: Asked, level: float) -> PlaceErrors:
 
 def records_by_bin(pooled: Pooled, asked: Asked, conditions: Iterable[Condition] = ()) -> Floats:
     """Return the numbers of records by bin of a question's number, at least 0, by group."""
-    column = asked.schema.column(str(asked.question.number))
+    column = asked.number_column
     counts = asked.with_last_axis(estimate(pooled, asked.by_bin(conditions)), column.bins)
     return np.asarray(np.maximum(counts, 0.0))
 
@@ -140,7 +140,7 @@ def bias_of(pooled: Pooled, asked: Asked) -> BinBias:
 
     If the counts do not tell, values may be anywhere in their bins.
     """
-    column = asked.schema.column(str(asked.question.number))
+    column = asked.number_column
     counts, found = asked.all_by_bin(), None
     if not unobserved(pooled, counts):
         variance = float(np.mean(covariance(pooled, counts, counts)))

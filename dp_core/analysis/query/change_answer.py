@@ -138,12 +138,10 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
         return Side(answer, own, possible, quantiles=True, in_bins=asked.in_bins)
     (answer, _), own = answer_of(work, parts), flat(noise.answer(parts[0], bins=False))
     first, *others = parts[0]
-    if asked.in_bins:
-        errors = None if others else work.bin_errors(first)
+    if asked.in_bins or first.bottom is not None or others:
+        errors = work.bin_errors(first) if asked.in_bins and not others else None
         return Side(answer, own, possible, errors=errors)
     top = first.top
-    if first.bottom is not None or others:
-        return Side(answer, own, possible)
     # Where the margin is 0, the sum is known exactly: an impossible group, or a public number.
     exact = own[1] == own[2]
     variance, alone = (
@@ -378,11 +376,7 @@ def _notes(
 ) -> tuple[str, ...]:
     """Return what the reader must know; a note that both releases have, only once."""
     each = [
-        notes_of(
-            *(release.sources, own),
-            beyond=side.possible.outside(side.answer),
-            sampling=sampling,
-        )
+        notes_of(release.sources, own, beyond=side.possible.outside(side.answer), sampling=sampling)
         for release, own, side in zip(releases, asked, sides, strict=True)
     ]
     found = []
@@ -408,12 +402,10 @@ def _notes(
             f"{shown:,} changes are shown. Of the changes that are 0 in the files, up to {chance} %"
             " are expected to exceed their margin by chance."
         )
-    found += each[0] if each[0] == each[1] else ()
-    if each[0] != each[1]:
-        found += [note for note in each[0] if note in each[1]]
-        for words, own, other in (
-            ("Earlier release", each[1], each[0]),
-            ("Later release", each[0], each[1]),
-        ):
-            found += [f"{words}: {note}" for note in own if note not in other]
+    found += [note for note in each[0] if note in each[1]]
+    for words, own, other in (
+        ("Earlier release", each[1], each[0]),
+        ("Later release", each[0], each[1]),
+    ):
+        found += [f"{words}: {note}" for note in own if note not in other]
     return tuple(dict.fromkeys(found))

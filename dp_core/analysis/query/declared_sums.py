@@ -65,6 +65,11 @@ class DeclaredAnswer:
     highs: Floats
     notes: tuple[str, ...]
 
+    @property
+    def ends(self) -> tuple[Floats, Floats, Floats]:
+        """The estimates, and the ends of their intervals."""
+        return self.values, self.lows, self.highs
+
     def combined(self, others: Sequence[QueryCell]) -> Self:
         """Return the mean of these answers and others, each weighted by the other's squared margin.
 
@@ -95,10 +100,9 @@ class DeclaredAnswer:
                 )
             )
         both = values, values - below, values + above
-        own_ends = self.values, self.lows, self.highs
         values, lows, highs = (
             np.where(alone, mine, np.where(some, mean, its))
-            for mine, mean, its in zip(own_ends, both, (value, low, high), strict=True)
+            for mine, mean, its in zip(self.ends, both, (value, low, high), strict=True)
         )
         notes = (*self.notes, "It is combined with the answer from the tables, by precision.")
         return replace(self, values=values, lows=lows, highs=highs, notes=notes)
@@ -106,11 +110,7 @@ class DeclaredAnswer:
     def otherwise(self, other: DeclaredAnswer) -> Self:
         """Return the answers, and others where these are not determined."""
         known = np.isfinite(self.lows) & np.isfinite(self.highs)
-        pairs = (
-            (self.values, other.values),
-            (self.lows, other.lows),
-            (self.highs, other.highs),
-        )
+        pairs = zip(self.ends, other.ends, strict=True)
         values, lows, highs = (np.where(known, *each) for each in pairs)
         return replace(self, values=values, lows=lows, highs=highs)
 

@@ -445,7 +445,7 @@ def quantile_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
         BadInput: if there are too many edges in all groups together.
     """
     found = _bins(work, asked)
-    column = asked.schema.column(str(asked.question.number))
+    column = asked.number_column
     if column.levels:
         values, lows, highs = (
             each.astype(np.float64) for each in (found.place, found.first, found.last)
@@ -477,7 +477,7 @@ def quantile_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
 
 def _bins(work: Intervals, asked: Asked) -> QuantileBins:
     """Return the bins of the interval of each group."""
-    edges = asked.schema.column(str(asked.question.number)).bins + 1
+    edges = asked.number_column.bins + 1
     groups = [len(rows) for rows in asked.groups]
     if math.prod(groups) * edges > MOST_EDGES:
         raise BadInput(
@@ -498,7 +498,5 @@ def _bins(work: Intervals, asked: Asked) -> QuantileBins:
         np.concatenate([each[place] for each in parts], axis=-1).reshape(-1, edges)
         for place in (0, 1)
     )
-    errors = None
-    if asked.in_bins:
-        errors = place_errors(work.sources.pooled, asked, work.level)
+    errors = place_errors(work.sources.pooled, asked, work.level) if asked.in_bins else None
     return quantile_bins(deviations, half_widths, errors)
