@@ -52,7 +52,7 @@ def notes_of(
         *_of_totals(sources, exact),
         *_of_bins(sources, asked, [cell.from_bins for cell in known] if asked.in_bins else []),
         *_of_quantile(asked, known),
-        *(() if exact else _of_areas(sources, asked)),
+        *(() if exact else (*_of_sets(sources, asked), *_of_areas(sources, asked))),
         *_notes(sources, asked, cells, beyond, uninformed),
     )
     if asked.earlier is not None:
@@ -156,6 +156,15 @@ def _of_totals(sources: Sources, exact: bool) -> Iterator[str]:
         yield (
             "These public totals are not used, because they differ from the noisy tables by more"
             f" than the noise explains: {unused}."
+        )
+
+
+def _of_sets(sources: Sources, asked: Asked) -> Iterator[str]:
+    """Yield that the sets are used too, for a mean, total or quantile."""
+    if sources.sets is not None and asked.question.number is not None:
+        yield (
+            "The noisy tables and the synthetic sets are combined, by precision: the sets lack the"
+            " noise of empty cells."
         )
 
 
@@ -295,7 +304,7 @@ def _widest(sources: Sources, asked: Asked, column: Column) -> str:
     if column.name in asked.question.by or asked.question.measure == "quantile":
         return ""
     groups = asked.question.between or ((),)
-    each = [records_by_bin(sources.pooled, asked, group) for group in groups]
+    each = [records_by_bin(sources, asked, group) for group in groups]
     records = np.sum([one.reshape(-1, column.bins).sum(axis=0) for one in each], axis=0)
     widens = records * bias_of(sources.pooled, asked).doubts(records)
     if np.count_nonzero(records) < 2 or widens.max() <= 0:

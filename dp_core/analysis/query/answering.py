@@ -1,8 +1,9 @@
 """Answers a question: estimates from all noisy tables, and their intervals.
 
 Estimates are generalised least squares over everything that was measured. Counts, shares and
-totals have no bounds, so they are unbiased and may be negative; means, quantiles and ratios are cut
-to the possible values (`possible_answers`). The intervals include the noise; with `sampling` they
+totals have no bounds, so they may be negative; means, quantiles and ratios are cut to the possible
+values (`possible_answers`). Means, totals and quantiles are combined with what the synthetic sets
+tell (`set_counts`). The intervals include the noise; with `sampling` they
 also include the error of the file as a simple random sample of a large population. The interval of
 a sum follows from the distribution of its own noise (`dp_core.metrics.noise_quantiles`). Shares and
 means have Fieller's interval, and their differences combine two of these.
@@ -303,7 +304,6 @@ def _parts(asked: Asked, values: tuple[Floats, Floats] | None = None) -> list[Te
     """
     question = asked.question
     groups = question.between or ((),)
-    binned = asked if asked.in_bins and values is None else None
     found: list[Term] = []
     for place, group in enumerate(groups):
         match question.measure:
@@ -313,7 +313,9 @@ def _parts(asked: Asked, values: tuple[Floats, Floats] | None = None) -> list[Te
                 own = np.nan_to_num(asked.values if values is None else values[place])
                 known = asked.has_value if question.measure == "mean" else None
                 bottom = None if known is None else asked.counts(group, values=known)
-                found.append(Term(asked.counts(group, values=own), bottom, binned, group))
+                top, by_bin = asked.counts(group, values=own), own[: asked.number_column.bins]
+                in_bins = asked.in_bins and values is None
+                found.append(Term(top, bottom, asked, group, by_bin, in_bins))
             case "ratio":
                 found.append(Term(asked.counts(question.of), asked.counts(question.to)))
             case "share":

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dp_core.analysis.query.asked_counts import Asked
+from dp_core.analysis.query.sources import Sources
 from dp_core.inference.count_intervals import PlaceErrors
 from dp_core.inference.questions.question import Condition
 from dp_core.methods.bin_density.bin_bias import BinBias, bin_bias, unknown_bias
@@ -89,36 +90,36 @@ class BinErrors:
 
 
 def bin_errors(
-    pooled: Pooled, asked: Asked, conditions: Iterable[Condition] = (), *, sampling: bool = False
+    sources: Sources, asked: Asked, conditions: Iterable[Condition] = (), *, sampling: bool = False
 ) -> BinErrors:
     """Return the errors of the sums of a number's values in the groups of a question.
 
     Args:
-        pooled: The noisy tables, which determine the counts.
+        sources: What the question is answered from; the tables determine the counts.
         asked: The question, or its part about one wave.
         conditions: Conditions besides `where`.
         sampling: Whether the file is a sample, so that values within bins are drawn; False by
             default.
     """
     column = asked.number_column
-    records = records_by_bin(pooled, asked, conditions)
-    bias = bias_of(pooled, asked)
+    records = records_by_bin(sources, asked, conditions)
+    bias = bias_of(sources.pooled, asked)
     own = np.square(bias.tilts(records))
     if sampling:
         own = own + records @ bias.spread**2
     return BinErrors(column, bias.errors_of_totals(records), own)
 
 
-def place_errors(pooled: Pooled, asked: Asked, level: float) -> PlaceErrors:
+def place_errors(sources: Sources, asked: Asked, level: float) -> PlaceErrors:
     """Return how uncertain the places of quantiles in bins are, in the order of `asked.labels()`.
 
     Args:
-        pooled: The noisy tables.
+        sources: What the question is answered from.
         asked: The question.
         level: Confidence level of its interval.
     """
-    column, found = asked.number_column, bias_of(pooled, asked)
-    records = records_by_bin(pooled, asked).reshape(-1, column.bins)
+    column, found = asked.number_column, bias_of(sources.pooled, asked)
+    records = records_by_bin(sources, asked).reshape(-1, column.bins)
     first, last = ends_of(column)
     length = np.where(last > first, last - first, math.inf)
     errors, anywhere = found.doubts(records) / length, found.anywhere(records)
@@ -128,11 +129,16 @@ def place_errors(pooled: Pooled, asked: Asked, level: float) -> PlaceErrors:
     return PlaceErrors(errors, anywhere, ROUNDED, float(central_quantile(level)))
 
 
-def records_by_bin(pooled: Pooled, asked: Asked, conditions: Iterable[Condition] = ()) -> Floats:
-    """Return the numbers of records by bin of a question's number, at least 0, by group."""
-    column = asked.number_column
-    counts = asked.with_last_axis(estimate(pooled, asked.by_bin(conditions)), column.bins)
-    return np.asarray(np.maximum(counts, 0.0))
+def records_by_bin(sources: Sources, asked: Asked, conditions: Iterable[Condition] = ()) -> Floats:
+    """Return the numbers of records by bin of a question's number, at least 0, by group.
+
+    They are those of the sets if these tell the question, otherwise those of the tables.
+    """
+    cells = asked.by_bin(conditions)
+    counts = None if sources.sets is None else sources.sets.sums(cells)
+    if counts is None:
+        counts = np.maximum(estimate(sources.pooled, cells), 0.0)
+    return asked.with_last_axis(counts, asked.number_column.bins)
 
 
 def bias_of(pooled: Pooled, asked: Asked) -> BinBias:

@@ -138,7 +138,7 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
         return Side(answer, own, possible, quantiles=True, in_bins=asked.in_bins)
     (answer, _), own = answer_of(work, parts), flat(noise.answer(parts[0], bins=False))
     first, *others = parts[0]
-    if asked.in_bins or first.bottom is not None or others:
+    if first.asked is not None or first.bottom is not None or others:
         errors = work.bin_errors(first) if asked.in_bins and not others else None
         return Side(answer, own, possible, errors=errors)
     top = first.top

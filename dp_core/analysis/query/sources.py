@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.analysis.query.declared_sums import DeclaredSums, declared_sums
+from dp_core.analysis.query.set_counts import SetCounts, set_counts
 from dp_core.bundle.quality.relations import as_table, pool_release
 from dp_core.bundle.quality.table_fit import explained_by_noise
 from dp_core.bundle.reading import Bundle, PrivateDraws
@@ -23,6 +24,7 @@ from dp_core.inference.questions.question import Question
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.privacy import Relation
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled
+from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Schema
 from dp_core.schema.structure.public_totals import PublicTotals, known_counts
 
@@ -95,13 +97,9 @@ def drawn_sets(bundle: Bundle, schema: Schema) -> DrawnSets | None:
         return None  # impossible records were replaced, so the sets are not the draws
 
     def counts(number: int, column: str) -> NDArray[np.int64]:
-        labels = schema.column(column).code_labels()
-        drawn = bundle.read_set(number, [column]).column(column)
-        texts = drawn.cast("string").to_pylist()
-        # Missing is null in a set, and the last code.
-        place = {label: code for code, label in enumerate(labels)}
-        codes = [len(labels) - 1 if text is None else place[text] for text in texts]
-        return np.bincount(codes, minlength=len(labels))
+        drawn = bundle.read_set(number, [column]).column(column).combine_chunks()
+        own = schema.column(column)
+        return np.bincount(codes_of(own, drawn), minlength=own.size)
 
     rows, chances = _rows(bundle)
     return DrawnSets(bundle.draws, range(1, bundle.claims.sets + 1), counts, rows, chances)
@@ -161,6 +159,7 @@ class Sources:
             the noisy tables.
         drawn: The sets, if they consist of private draws; otherwise None.
         declared: Sums that were measured for declared means and totals; empty without any.
+        sets: Counts of the sets, if they follow the posterior of the tables; otherwise None.
     """
 
     schema: Schema
@@ -173,12 +172,14 @@ class Sources:
     distant: tuple[PublicTotals, ...] = ()
     drawn: DrawnSets | None = None
     declared: tuple[DeclaredSums, ...] = ()
+    sets: SetCounts | None = None
 
 
 def sources_of(bundle: Bundle) -> Sources:
     """Return what questions about a bundle are answered from.
 
-    The tables of all sets are used. The number of records is exact if it is public.
+    The tables of all sets are used, and for sums of a number's values the sets themselves
+    (`dp_core.analysis.query.set_counts`). The number of records is exact if it is public.
     """
     claims = bundle.claims
     schema = claims.schema.coarse or claims.schema
@@ -190,7 +191,12 @@ def sources_of(bundle: Bundle) -> Sources:
         currency=claims.currency,
         has_sets=claims.sets > 0,
     )
-    return replace(found, drawn=drawn_sets(bundle, schema), declared=declared_sums(bundle))
+    return replace(
+        found,
+        drawn=drawn_sets(bundle, schema),
+        declared=declared_sums(bundle),
+        sets=set_counts(bundle, schema),
+    )
 
 
 def pooled_sources(

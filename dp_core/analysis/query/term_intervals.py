@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -16,11 +16,13 @@ from dp_core.analysis.query.answer_notes import unused_sentence
 from dp_core.analysis.query.asked_counts import MOST_ANSWERS, Asked, Counted
 from dp_core.analysis.query.bin_errors import BinErrors, bin_errors, place_errors
 from dp_core.analysis.query.possible_cells import impossible, meeting, over_possible
+from dp_core.analysis.query.set_counts import BinCounts
 from dp_core.analysis.query.sources import Sources
 from dp_core.client.noise_scale import noise_for
 from dp_core.errors import BadInput
 from dp_core.inference.count_intervals import (
     QuantileBins,
+    cut_weights,
     difference_of,
     fieller,
     quantile_bins,
@@ -173,16 +175,19 @@ class Term:
     Attributes:
         top: Numerator.
         bottom: Denominator; None (the default) for a sum by itself.
-        asked: The question, or its part about one wave, whose error of bins the numerator has; None
-            (the default) without one: for counts, for bins of one value, and for values at an end
-            of their bins.
-        group: Conditions of one group of a difference; none by default.
+        asked: Of a mean or total, the question, or its part about one wave; otherwise None.
+        group: Of these, the conditions of one group of a difference; none by default.
+        values: Of these, the value of each bin in the numerator, shape (bins,).
+        in_bins: Whether the numerator has the error of bins; False (the default) for bins of one
+            value, and for values at an end of their bins.
     """
 
     top: Functionals
     bottom: Functionals | None = None
     asked: Asked | None = None
     group: tuple[Condition, ...] = ()
+    values: Floats | None = None
+    in_bins: bool = False
 
     @property
     def sums(self) -> list[Functionals]:
@@ -192,8 +197,29 @@ class Term:
 
 Sum: TypeAlias = tuple[Functionals, ...]
 """Sums of counts that add up: the parts of a sum in boxes of possible cells."""
+Parts: TypeAlias = Sequence[tuple[Floats | float, Sum]]
+"""Weighted sums of counts, by group: the error of an estimate, to first order."""
 MOST_PAIRS = 1024
 """Most pairs of parts with a covariance; with more, the impossible cells are not left out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """An estimate of a term.
+
+    Attributes:
+        ends: The estimate and the ends of its interval.
+        parts: Its error by noise and sampling.
+        variance: Variance of its whole error, shape (...).
+        passed: Part of the tables' noise that it has, as a standard deviation, shape (...) or ().
+        bins: Its errors because of bins; None if they do not matter.
+    """
+
+    ends: Ends
+    parts: Parts
+    variance: Floats
+    passed: Floats
+    bins: BinErrors | None
 
 
 @dataclass(frozen=True)
@@ -235,16 +261,26 @@ class Intervals:
             terms: The one or two terms.
             bins: Whether the intervals cover the error of bins; True by default.
         """
-        errors = [self._sum_errors(each) if bins else None for each in terms]
-        ratios = [(each.top, each.bottom) for each in terms if each.bottom is not None]
-        if not ratios:
-            tops = [each.top for each in terms]
-            found = [self._count(*each) for each in zip(tops, errors, strict=True)]
-            return found[0] if len(found) == 1 else self._count_difference(tops, errors)
-        sums = self._sums([each for ratio in ratios for each in ratio])
-        parts = list(zip(sums[::2], sums[1::2], strict=True))
-        found = [self._ratio(*part, error) for part, error in zip(parts, errors, strict=True)]
-        return found[0] if len(found) == 1 else self._ratio_difference(parts, found, errors)
+        sums = iter(self._sums([s for term in terms if term.bottom for s in term.sums]))
+        found = []
+        for term in terms:
+            error = self._sum_errors(term) if bins else None
+            if term.bottom is None:
+                found.append(self._count(term, error))
+            else:
+                found.append(self._ratio(term, (next(sums), next(sums)), error))
+        if len(found) == 1:
+            return found[0].ends
+        one, other = found
+        common = self._covariance(one.parts, other.parts) + _bin_covariance(one.bins, other.bins)
+        if self.sources.sets is not None:
+            # What the sets do not have of the noise is not common to both.
+            noise = self._noise._covariance(one.parts, other.parts)
+            common = common - (1 - one.passed * other.passed) * noise
+        with np.errstate(divide="ignore", invalid="ignore"):
+            correlation = np.nan_to_num(common / np.sqrt(one.variance * other.variance))
+        estimates, lows, highs = zip(one.ends, other.ends, strict=True)
+        return (estimates[0] - estimates[1], *difference_of(estimates, lows, highs, correlation))
 
     def bin_errors(self, term: Term) -> BinErrors | None:
         """Return the errors of a term because of bins, by group; None if they do not matter."""
@@ -253,12 +289,36 @@ class Intervals:
             found = found.over(np.broadcast_to(self._estimate((term.bottom,)), found.own.shape))
         return None if found is None else found.flat()
 
+    def counts(self, asked: Asked, group: Sequence[Condition] = ()) -> BinCounts | None:
+        """Return the counts of a question's number by bin in the sets; None if they do not tell it.
+
+        Args:
+            asked: The question, or its part about one wave.
+            group: Conditions of one group of a difference; none by default.
+        """
+        cells, sets, pooled = asked.by_bin(group), self.sources.sets, self.sources.pooled
+        every = asked.all_by_bin()
+        if sets is None or unobserved(pooled, cells):
+            return None
+        records, whole = sets.sums(cells), sets.sums(every)
+        if records is None or whole is None:
+            return None
+        deviations = np.sqrt(np.maximum(covariance(pooled, cells, cells), 0.0))
+        bins = asked.number_column.bins
+        deviations = np.broadcast_to(deviations, records.shape)
+        records, deviations = (asked.with_last_axis(a, bins) for a in (records, deviations))
+        return BinCounts(records, deviations, whole, sets.share)
+
+    @property
+    def _noise(self) -> Intervals:
+        """The same without the error of the file as a sample."""
+        return replace(self, sampling=False)
+
     def _sum_errors(self, term: Term) -> BinErrors | None:
         """Return the errors of a term's numerator because of bins; None if they do not matter."""
-        if term.asked is None:
+        if term.asked is None or not term.in_bins:
             return None
-        pooled = self.sources.pooled
-        return bin_errors(pooled, term.asked, term.group, sampling=self.sampling)
+        return bin_errors(self.sources, term.asked, term.group, sampling=self.sampling)
 
     def _sums(self, asked: Sequence[Functionals]) -> list[Sum]:
         """Return sums over the possible cells; over all if the tables do not determine these."""
@@ -269,82 +329,77 @@ class Intervals:
             parts += [one.times(other) for one, other in _meeting(parts, parts)]
         if (
             len(kept) < len(found)
-            or max(len(_meeting(each, each)) for each in kept) > MOST_PAIRS
+            or max((len(_meeting(each, each)) for each in kept), default=0) > MOST_PAIRS
             or any(unobserved(self.sources.pooled, each) for each in parts)
         ):
             return [(each,) for each in asked]
         return kept
 
-    def _count(self, top: Functionals, error: BinErrors | None) -> Ends:
-        """Return sums, not cut and over all cells, and the ends of their intervals."""
+    def _count(self, term: Term, error: BinErrors | None) -> _Found:
+        """Return sums, not cut and over all cells, with their errors."""
+        top, parts = term.top, [(1.0, (term.top,))]
         value, variance, quantile = self.sums(top)
-        empty = impossible(top, self.possible)
-        margin = self.margins(top, variance, quantile)
+        margin, passed = self.margins(top, variance, quantile), np.ones(())
+        counts = None if term.asked is None else self.counts(term.asked, term.group)
+        if counts is not None and term.values is not None:
+            noise = self._noise.sums(top)[1]
+            told = counts.told(term.values, value, noise)
+            value, passed = told.values, told.passed
+            variance = told.variance + np.maximum(variance - noise, 0.0)
+            margin = quantile * np.sqrt(variance)
         if error is not None:
             margin = np.hypot(margin, quantile * np.sqrt(error.variance))
+        empty = impossible(top, self.possible)
         value, margin = np.where(empty, 0.0, value), np.where(empty, 0.0, margin)
         if all((each == np.rint(each)).all() for each in top.weights):
             value = np.where(margin == 0, np.rint(value), value)  # exact, but for rounding
-        return value, value - margin, value + margin
+        ends = value, value - margin, value + margin
+        return _Found(ends, parts, variance + _bin_variance(error), passed, error)
 
-    def _ratio(self, top: Sum, bottom: Sum, error: BinErrors | None) -> Ends:
-        """Return ratios of sums and the ends of their intervals."""
+    def _ratio(self, term: Term, sums: tuple[Sum, Sum], error: BinErrors | None) -> _Found:
+        """Return ratios of sums with their errors."""
+        top, bottom = sums
         value, variance, quantile = self.sums(*top)
         whole, whole_variance, whole_quantile = self.sums(*bottom)
         value, whole = np.broadcast_arrays(value, whole)
+        quantile = np.maximum(quantile, whole_quantile)
         low, high = fieller(
             value,
             whole,
             variance + _bin_variance(error),
             whole_variance,
             self.covariance(top, bottom),
-            np.maximum(quantile, whole_quantile),
+            quantile,
         )
-        ratio = np.full(value.shape, np.nan)
+        ratio, passed = np.full(value.shape, np.nan), np.ones(())
         np.divide(value, whole, out=ratio, where=whole > 0)
-        return ratio, low, high
+        errors = None if error is None else error.over(whole)
+        parts = _parts_of_ratio(ratio, whole, top, bottom)
+        spread = self._covariance(parts, parts)
+        counts = None if term.asked is None else self.counts(term.asked, term.group)
+        if counts is not None and term.values is not None:
+            records = counts.records.sum(axis=-1)
+            known = (records > 0) & np.isfinite(low)
+            own = np.where(
+                known, counts.records @ term.values / np.where(known, records, 1.0), ratio
+            )
+            parts = _parts_of_ratio(own, whole, top, bottom)
+            noise, spread = (each._covariance(parts, parts) for each in (self._noise, self))
+            weights = (term.values - own[..., None]) / np.where(known, whole, np.nan)[..., None]
+            told = counts.told(weights, ratio, noise, own)
+            spread = told.variance + np.maximum(spread - noise, 0.0)
+            # As in Fieller's interval, the number of records is uncertain too.
+            wider = 1 - np.square(quantile) * whole_variance / np.where(known, whole**2, np.nan)
+            margin = quantile * np.sqrt((spread + _bin_variance(errors)) / wider)
+            ratio, passed = np.where(known, told.values, ratio), np.where(known, told.passed, 1.0)
+            low, high = np.where(known, ratio - margin, low), np.where(known, ratio + margin, high)
+        return _Found((ratio, low, high), parts, spread + _bin_variance(errors), passed, errors)
 
-    def _count_difference(
-        self, tops: Sequence[Functionals], errors: Sequence[BinErrors | None]
-    ) -> Ends:
-        """Return the difference of two sums, first minus second, and its interval."""
-        (one, first, quantile), (two, second, other_quantile) = map(self.sums, tops)
-        variance = first + second - 2 * self.covariance((tops[0],), (tops[1],))
-        variance = variance + sum(map(_bin_variance, errors)) - 2 * _bin_covariance(*errors)
-        margin = np.maximum(quantile, other_quantile) * np.sqrt(np.maximum(variance, 0.0))
-        return one - two, one - two - margin, one - two + margin
-
-    def _ratio_difference(
-        self,
-        terms: Sequence[tuple[Sum, Sum]],
-        found: Sequence[Ends],
-        errors: Sequence[BinErrors | None],
-    ) -> Ends:
-        """Return the difference of two ratios, first minus second, and its interval."""
-        (one, low, high), (two, other_low, other_high) = found
-        # Errors of ratios, to first order: (error of top - ratio * error of bottom) / bottom.
-        first, second = (*terms[0], one), (*terms[1], two)
-        cross = self._ratio_covariance(first, second) + _bin_covariance(*errors)
-        spread = [
-            self._ratio_covariance(term, term) + _bin_variance(error)
-            for term, error in zip((first, second), errors, strict=True)
-        ]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            correlation = np.nan_to_num(cross / np.sqrt(spread[0] * spread[1]))
-        low, high = difference_of((one, two), (low, other_low), (high, other_high), correlation)
-        return one - two, low, high
-
-    def _ratio_covariance(
-        self, first: tuple[Sum, Sum, Floats], second: tuple[Sum, Sum, Floats]
-    ) -> Floats:
-        """Return the covariance of two ratios times the product of their denominators."""
-        (top, bottom, ratio), (other_top, other_bottom, other) = first, second
-        return np.asarray(
-            self.covariance(top, other_top)
-            - ratio * self.covariance(bottom, other_top)
-            - other * self.covariance(top, other_bottom)
-            + ratio * other * self.covariance(bottom, other_bottom)
-        )
+    def _covariance(self, one: Parts, other: Parts) -> Floats:
+        """Return the covariance of two weighted sums of sums of counts."""
+        pairs = itertools.product(one, other)
+        with np.errstate(invalid="ignore"):  # not a number without records
+            return np.asarray(sum(a * b * self.covariance(x, y) for (a, x), (b, y) in pairs))
 
     def sums(self, *asked: Functionals) -> tuple[Floats, Floats, NDArray[np.float64]]:
         """Return estimates of sums of parts, their variance, and the quantile of their error."""
@@ -381,6 +436,12 @@ class Intervals:
             same = one is other
             found = found + (np.maximum(drawn, 0.0) if same else drawn)
         return np.asarray(found)
+
+
+def _parts_of_ratio(ratio: Floats, whole: Floats, top: Sum, bottom: Sum) -> Parts:
+    """Return the error of a ratio: that of the top less ratio times that of the bottom, / whole."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return [(1 / whole, top), (-ratio / whole, bottom)]
 
 
 def _bin_variance(error: BinErrors | None) -> Floats:
@@ -488,15 +549,24 @@ def _bins(work: Intervals, asked: Asked) -> QuantileBins:
     for first in range(0, edges, _AT_ONCE):
         cuts = asked.cuts(first, first + _AT_ONCE)
         values, variances, quantiles = work.sums(cuts)
-        variances = np.maximum(variances, 0.0)
-        half = np.broadcast_to(quantiles * np.sqrt(variances), values.shape)
-        half = rounded_up(half, np.broadcast_to(variances, values.shape))
-        parts.append(
-            [asked.with_last_axis(each, min(_AT_ONCE, edges - first)) for each in (values, half)]
-        )
-    deviations, half_widths = (
-        np.concatenate([each[place] for each in parts], axis=-1).reshape(-1, edges)
-        for place in (0, 1)
+        noise = work._noise.sums(cuts)[1] if work.sampling else variances
+        each = (np.broadcast_to(one, values.shape) for one in (values, variances, quantiles, noise))
+        found = [asked.with_last_axis(one, min(_AT_ONCE, edges - first)) for one in each]
+        parts.append(found)
+    values, variances, quantiles, noise = (
+        np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)
     )
-    errors = place_errors(work.sources.pooled, asked, work.level) if asked.in_bins else None
+    counts = work.counts(asked)
+    if counts is not None:
+        weights = cut_weights(edges - 1, float(asked.question.quantile or 0))
+        told = [
+            counts.told(each, values[..., edge], noise[..., edge])
+            for edge, each in enumerate(weights)
+        ]
+        values, own = (np.stack([each[place] for each in told], axis=-1) for place in (0, 1))
+        variances = own + np.maximum(variances - noise, 0.0)
+    variances = np.maximum(variances, 0.0)
+    half = rounded_up(quantiles * np.sqrt(variances), variances)
+    deviations, half_widths = (each.reshape(-1, edges) for each in (values, half))
+    errors = place_errors(work.sources, asked, work.level) if asked.in_bins else None
     return quantile_bins(deviations, half_widths, errors)

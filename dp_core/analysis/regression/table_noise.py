@@ -16,17 +16,12 @@ codes b of the outcome, and x_c, m_c and m_cd the means over the records in thes
 
 Here x is the mean over the records, and z that over the cells with records.
 
-*Few records.* Counts in a set are never negative, so the error of a cell with r records is at most
-about r. Its standard deviation is taken as s min(1, r/s). Where r < s, these errors have the same
-sign, because sets have records in cells that are empty in the file. The sum of a r over these cells
-is added as one more error.
-
-*The prior.* If the noise of a coefficient has a standard error of t usual effects, a prior with a
-standard deviation of one usual effect shrinks the coefficient by the fraction t^2 / (1 + t^2). That
-fraction of a usual effect is added as an error; all of it if no table or sum contains the term with
-the outcome. Levels have such an error in each cell, whatever their coding. The association of two
-terms in the sets counts as an error up to the size that noise alone would produce; all of it if no
-table contains them.
+What sets have of a table's noise, and what the prior takes: `dp_core.inference.set_noise`. The sum
+of a r over the cells with few records is added as one more error, and so is the fraction that the
+prior takes of one usual effect; all of it if no table or sum contains the term with the outcome.
+Levels have such an error in each cell, whatever their coding. The association of two terms in the
+sets counts as an error up to the size that noise alone would produce; all of it if no table
+contains them.
 
 *Sums.* A noisy sum of a pair (a trend, or moments of a declared regression) adds its precision to
 that of the table, but not to the error of cells with few records.
@@ -50,12 +45,11 @@ from dp_core.analysis.regression.frames import Codes, Frame, measured_codes
 from dp_core.bundle.reading import Bundle
 from dp_core.client.released import Totals
 from dp_core.inference.formulas.formula import Formula
+from dp_core.inference.set_noise import CHANCE, few_records, passed_part, taken_part
 from dp_core.kernel.questions.regressions.shortened import UNIT, SecondMoments
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.trends import NoisyTrend, trends_of
 
-_CHANCE = 2.0
-"""Standard deviations of the noise by which sets may differ from a noisy table."""
 _MOST_EFFECT = 4.0
 """Largest usual effect on a logarithm: odds or counts that are 55 times as large."""
 _MOST_CELLS = 1 << 20
@@ -198,7 +192,7 @@ class TableNoise:
             told = relative[places] if found is not None else np.inf
             # Of each column given the others of the term, which may nearly determine it.
             alone = 1 / np.diag(np.linalg.inv(information[square]))
-            by_prior = np.diag((_taken(told) * effects[places] * alone) ** 2)
+            by_prior = np.diag((taken_part(told) * effects[places] * alone) ** 2)
             cells = None if {*columns} & {*self.values} else self._cells(columns)
             if cells is not None:
                 # The prior takes a part of each cell's mean, whatever the coding of the levels.
@@ -211,7 +205,7 @@ class TableNoise:
         whole = self.bread @ noise @ self.bread
         errors = np.sqrt(np.maximum(np.diag(whole), 0.0))
         chance = np.diag(self.bread @ full @ self.bread) + variances
-        beyond = np.maximum((self.bread @ apart) ** 2 - _CHANCE**2 * chance, 0.0)
+        beyond = np.maximum((self.bread @ apart) ** 2 - CHANCE**2 * chance, 0.0)
         wider = np.maximum(1.0, np.sqrt(beyond) / np.maximum(errors, 1e-300))
         wider[errors == 0] = 1.0
         return whole * np.outer(wider, wider), np.maximum(relative, errors / effects)
@@ -233,7 +227,7 @@ class TableNoise:
         most = np.outer(effects, cells.records)
         errors = np.reshape(sums, (-1, 1)) / np.maximum(most, 1e-300)
         away = self._away(cells, own)
-        blocks = [(away * each**2) @ away.T for each in most * _taken(errors)]
+        blocks = [(away * each**2) @ away.T for each in most * taken_part(errors)]
         found = np.zeros((len(blocks) * len(own),) * 2)
         for place, block in enumerate(blocks):
             part = slice(place * len(own), (place + 1) * len(own))
@@ -271,7 +265,7 @@ class TableNoise:
             if cells is not None and all(column.missing_code is None for column in columns):
                 own = float(trend.weights.ravel() @ cells.records) / cells.records.sum()
                 apart = abs(trend.value / records - own) * records
-                error = apart if apart > _CHANCE * error else error
+                error = apart if apart > CHANCE * error else error
             found[frozenset(trend.pair)] = error / (records * _spread(trend, self.pooled))
         for item in bundle.measured:
             if isinstance(item, Totals) and isinstance(item.of, SecondMoments):
@@ -381,11 +375,11 @@ class TableNoise:
         if table is not None:
             variance = table[1]
             records = both.records.reshape(len(cells.records), -1)
-            noisy = values[:, None] * _part(records, variance)
-            off = (values @ _few(records, variance).T @ away.T).ravel()
+            noisy = values[:, None] * passed_part(records, math.sqrt(variance))
+            off = (values @ few_records(records, math.sqrt(variance)).T @ away.T).ravel()
             few = np.outer(off, off)
             # A code with few records cannot have the noise that its cells have in the table.
-            most = values * _part(codes.records, variance)
+            most = values * passed_part(codes.records, math.sqrt(variance))
             rest = _rest(table[0].reshape(records.shape), records)
             found = _ScoreNoise(
                 variance * _summed(away, noisy, away, noisy) + few,
@@ -440,7 +434,7 @@ class TableNoise:
             off = changes(relation) if sums is None else sums
             return np.outer(off, off)
         variance = table[1]
-        part = _part(records, variance)
+        part = passed_part(records, math.sqrt(variance))
         split = self.fitted.shape[1] * len(own)
         noisy, noise = left * part, right * part
         found[:split, :split] = _summed(x, noisy, x, noisy)
@@ -450,7 +444,7 @@ class TableNoise:
         found[split:, :split] = found[:split, split:].T
         expected = (shape[0] - 1) * (shape[1] - 1) * variance
         within = min(1.0, expected / max(float((relation**2).sum()), 1e-300))
-        off = changes(relation * within + _few(records, variance))
+        off = changes(relation * within + few_records(records, math.sqrt(variance)))
         found = variance * found
         if sums is not None:
             found *= (sums @ sums) / max(float(sums @ sums + np.trace(found)), 1e-300)
@@ -503,16 +497,6 @@ class _ScoreNoise:
     sums: Floats
 
 
-def _taken(errors: Floats | float) -> Floats:
-    """Return the part of an effect that the prior takes, by the standard error in usual effects."""
-    return np.asarray(1 - 1 / (1 + np.square(np.minimum(errors, 1e9))))
-
-
-def _part(records: Floats, variance: float) -> Floats:
-    """Return the fraction of a table's noise that counts of the sets can have."""
-    return np.asarray(np.minimum(1.0, records / math.sqrt(variance)))
-
-
 def _rest(counts: Floats, records: Floats) -> Floats:
     """Return by how much noisy counts are larger than records, in codes that have records.
 
@@ -526,11 +510,6 @@ def _rest(counts: Floats, records: Floats) -> Floats:
     return np.asarray(counts * used * records.sum() / (total if total > 0 else 1.0) - records)
 
 
-def _few(records: Floats, variance: float) -> Floats:
-    """Return the records of the cells that have fewer than the standard error of the noise."""
-    return np.asarray(records * (records < math.sqrt(variance)))
-
-
 def _single_noise(changes: Floats, records: Floats, variance: float) -> Floats:
     """Return the covariance of scores by the noise of a table.
 
@@ -539,8 +518,8 @@ def _single_noise(changes: Floats, records: Floats, variance: float) -> Floats:
         records: Records of the cells.
         variance: Variance of a count.
     """
-    noisy = changes * _part(records, variance)
-    off = changes @ _few(records, variance)
+    noisy = changes * passed_part(records, math.sqrt(variance))
+    off = changes @ few_records(records, math.sqrt(variance))
     return np.asarray(variance * noisy @ noisy.T + np.outer(off, off))
 
 

@@ -1,0 +1,161 @@
+"""Counts of the synthetic sets, and what they tell of sums over the bins of a number.
+
+A noisy table has noise in empty cells too. A mean or total multiplies it by their values, such as
+those of the last bins of a long tail. Sets have no such noise, because their counts are never
+negative. Let w_b be the weights of a sum over the bins of a group, r_b its records in the sets,
+s_b the standard deviation of the noise of this count in the tables, and F the variance of the sum's
+noise there. The sets have the fraction p = sum (w s min(1, r/s))^2 / sum (w s)^2 of this noise
+(`dp_core.inference.set_noise`), and further errors with the variance E:
+
+- *few*: the sum of w r over the bins with r < s, squared, because these errors have the same sign;
+- *drawn*: as records are drawn into the sets, which have a fixed number of them;
+- *prior*: t^2 usual effects, if t of them are the standard error of the tables, without the bins
+  that all groups have empty. A usual effect is the standard deviation of w in all records, times
+  the records of the group. A prior with this standard deviation takes t^2 / (1 + t^2) of an effect,
+  and nothing is told where it takes all;
+- *contradictions*: by how much sets and tables differ beyond two standard errors of the tables.
+
+The rest of the tables' noise, F (1 - p), is not in the sets. So an estimate weights the tables by
+E and the sets by F (1 - p), and has the variance F p + E F (1 - p) / (E + F (1 - p)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dp_core.bundle.reading import Bundle
+from dp_core.inference.set_noise import few_records, passed_part
+from dp_core.kernel.counting.domain import Clique
+from dp_core.methods.reconstruction.estimates.area_parts import Floats
+from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
+from dp_core.schema.decoding import codes_of
+from dp_core.schema.definition import Schema
+
+MOST_CELLS = 1 << 22
+"""Most cells of a table that is counted in the sets."""
+_CHANCE = 3.0
+"""Standard errors of the tables by which sets may differ from them; a question has many groups."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SetCounts:
+    """Mean counts of the synthetic sets.
+
+    Attributes:
+        codes: Returns the codes of some columns in each set, one after the other.
+        share: Records of the file that a record of all sets stands for.
+    """
+
+    codes: Callable[[Clique], Iterable[tuple[NDArray[np.integer], ...]]]
+    share: float
+    _tables: dict[Clique, Floats] = field(default_factory=dict, repr=False)
+
+    def sums(self, asked: Functionals) -> Floats | None:
+        """Return sums of counts, scaled to the records of the file; None if there are many cells.
+
+        Args:
+            asked: The sums.
+        """
+        sizes = tuple(each.shape[1] for each in asked.weights)
+        if math.prod(sizes) > MOST_CELLS:
+            return None
+        found = self._tables.get(asked.columns)
+        if found is None:
+            counts = np.zeros(math.prod(sizes))
+            for codes in self.codes(asked.columns):
+                counts += np.bincount(np.ravel_multi_index(codes, sizes), minlength=counts.size)
+            found = self._tables[asked.columns] = self.share * counts.reshape(sizes)
+        for axis, weights in enumerate(asked.weights):
+            found = np.moveaxis(np.tensordot(weights, found, axes=(1, axis)), 0, axis)
+        return found
+
+
+def set_counts(bundle: Bundle, schema: Schema) -> SetCounts | None:
+    """Return the counts of a release's sets; None if they are not from the tables' posterior.
+
+    Args:
+        bundle: The release.
+        schema: Its schema as its tables count.
+    """
+    if bundle.rule != "posterior" or bundle.origin != "modelled" or schema.linked is not None:
+        return None
+
+    def codes(names: Clique) -> Iterator[tuple[NDArray[np.integer], ...]]:
+        for number in range(1, bundle.claims.sets + 1):
+            table = bundle.read_set(number, names)
+            yield tuple(
+                codes_of(schema.column(name), column.combine_chunks())
+                for name, column in zip(names, table.columns, strict=True)
+            )
+
+    return SetCounts(codes, bundle.records / sum(bundle.claims.rows))
+
+
+class Told(NamedTuple):
+    """Sums that tables and sets tell together.
+
+    Attributes:
+        values: Estimates, shape (...).
+        variance: Variance of their errors without sampling, same shape.
+        passed: Part of the tables' noise, as a standard deviation, that they have, same shape.
+    """
+
+    values: Floats
+    variance: Floats
+    passed: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinCounts:
+    """Counts of the sets by bin of a number, in groups.
+
+    Attributes:
+        records: Records by bin of each group, shape (..., bins).
+        deviations: Standard deviation of the noise of these counts in the tables, same shape.
+        whole: Records of all groups by bin, shape (bins,).
+        share: Records of the file that a record of all sets stands for.
+    """
+
+    records: Floats
+    deviations: Floats
+    whole: Floats
+    share: float
+
+    def told(
+        self, weights: Floats, values: Floats, variance: Floats, own: Floats | None = None
+    ) -> Told:
+        """Return sums of counts with the weights of bins, from the tables and the sets.
+
+        Args:
+            weights: Weights of the bins, shape (..., bins) or (bins,).
+            values: The sums in the tables, shape (...).
+            variance: Variance of the noise in the tables, same shape.
+            own: What sets tell in place of the sums, to which the weights are changes by a record,
+                same shape; the sums by default.
+        """
+        sums = (weights * self.records).sum(axis=-1)
+        own = sums if own is None else own
+        noisy = np.square(weights * self.deviations)
+        total = np.maximum(noisy.sum(axis=-1), 1e-300)
+        passed = (noisy * passed_part(self.records, self.deviations) ** 2).sum(axis=-1) / total
+        few = (weights * few_records(self.records, self.deviations)).sum(axis=-1)
+        size = max(float(self.whole.sum()), 1e-300)
+        drawn = (np.square(weights) * self.records).sum(axis=-1) - np.square(sums) / size
+        error = np.square(few) + self.share * drawn
+        # The prior is about the distribution in a group, not about the number of its records.
+        away = weights - (weights @ self.whole / size)[..., None]
+        effect = np.square(away) @ self.whole / size * np.square(self.records.sum(axis=-1))
+        known = np.square(away * self.deviations * passed_part(self.whole, self.deviations))
+        told = known.sum(axis=-1) * np.minimum(variance / total, 1.0)
+        error = error + np.square(told) / np.maximum(effect, 1e-300)
+        error = np.maximum(error, np.square(own - values) - _CHANCE**2 * variance)
+        rest = variance * (1 - passed)
+        both = np.maximum(error + rest, 1e-300)
+        estimate = np.where(error + rest > 0, values + rest / both * (own - values), values)
+        return Told(estimate, variance * passed + error * (rest / both), np.sqrt(passed))

@@ -1,0 +1,201 @@
+"""What the sets tell of sums over bins is weighted by how far tables and sets are off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dp_core as dp
+from dp_core.analysis.query.answering import ask
+from dp_core.analysis.query.set_counts import BinCounts, SetCounts, set_counts
+from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
+from tests.dp_core.analysis.query.survey import DOMAIN, FILE, exact, measured, sources
+
+CLIQUE = ("sex", "rooms")
+BINS = DOMAIN.project(("rooms",)).sizes[0]
+VALUES = np.arange(BINS, dtype=float)
+
+
+def of_sets(copies=2, share=0.5):
+    """Sets that are copies of the file."""
+    return SetCounts(
+        lambda names: [tuple(FILE[name] for name in names) for _ in range(copies)], share
+    )
+
+
+def counts(records, deviations=0.0, whole=None, share=0.0):
+    """Counts of one group by bin."""
+    records = np.asarray(records, dtype=float)
+    whole = records if whole is None else np.asarray(whole, dtype=float)
+    return BinCounts(records, np.broadcast_to(deviations, records.shape), whole, share)
+
+
+# -- counts of sets
+
+
+@pytest.mark.parametrize("clique", [("sex",), CLIQUE, ("sex", "age", "rooms")])
+def test_sums_of_the_sets_are_those_of_their_records(clique):
+    rng = np.random.default_rng(3)
+    weights = tuple(rng.normal(size=(rows + 1, n)) for rows, n in enumerate(exact(clique).shape))
+    found = of_sets().sums(Functionals(clique, weights))
+    expected = exact(clique).astype(float)
+    for axis, each in enumerate(weights):
+        expected = np.moveaxis(np.tensordot(each, expected, axes=(1, axis)), 0, axis)
+    assert np.allclose(found, expected)
+
+
+def test_counts_are_scaled_to_the_records_of_the_file():
+    sizes = exact(("sex",)).shape
+    every = Functionals(("sex",), (np.eye(*sizes * 2),))
+    assert np.allclose(of_sets(copies=3, share=0.2).sums(every), 0.6 * exact(("sex",)))
+
+
+def test_a_table_of_too_many_cells_is_not_counted(monkeypatch):
+    monkeypatch.setattr("dp_core.analysis.query.set_counts.MOST_CELLS", 3)
+    assert of_sets().sums(Functionals(("rooms",), (np.ones((1, BINS)),))) is None
+
+
+# -- the weights of tables and sets
+
+
+def test_tables_without_noise_are_all_that_counts():
+    found = counts([10, 0, 5], share=0.2).told(np.arange(3.0), np.array(7.0), np.array(0.0))
+    assert (float(found.values), float(found.variance)) == (7.0, 0.0)
+
+
+def test_noise_of_cells_without_records_does_not_count_where_sets_are_exact():
+    # Both bins of the group have records in other groups; weights of the same size.
+    own = counts([900, 0], 10.0, [1e6, 1e6])
+    found = own.told(np.array([1.0, -1.0]), np.array(930.0), np.array(200.0))
+    # The sets have the noise of the first bin, half of the variance. The prior takes t^2 effects.
+    relative = 200 / (1 * 900**2)
+    error = (relative * 900) ** 2
+    rest = 100.0
+    assert found.variance == pytest.approx(100 + error * rest / (error + rest))
+    assert found.values == pytest.approx(930 + rest / (error + rest) * (900 - 930))
+    assert found.passed == pytest.approx(np.sqrt(0.5))
+
+
+def test_cells_with_few_records_err_in_the_same_direction():
+    few, noise = counts([4, 6, 5000], 10.0, [1e6, 1e6, 1e6]), np.array(1e4)
+    same, opposite = (
+        few.told(np.array([3.0, sign * 2.0, 0.0]), np.array(0.0), noise) for sign in (1, -1)
+    )
+    # 3 x 4 + 2 x 6, and 3 x 4 - 2 x 6.
+    assert same.variance == pytest.approx(opposite.variance + 24**2, rel=0.1)
+
+
+def test_sets_that_contradict_the_tables_hardly_count():
+    own = counts([100, 0], 10.0, [1e6, 1e6])
+    weights, noise = np.array([1.0, -1.0]), np.array(200.0)
+    near = own.told(weights, np.array(100.0 + 2.9 * np.sqrt(200)), noise)
+    far = own.told(weights, np.array(100.0 + 20 * np.sqrt(200)), noise)
+    shift = [100 - float(each.values) for each in (near, far)]
+    assert abs(shift[1] + 20 * np.sqrt(200)) < 0.01 * 20 * np.sqrt(200)
+    assert abs(shift[0]) < 0.9 * 2.9 * np.sqrt(200)
+    assert far.variance > 0.95 * 200
+
+
+def test_the_estimate_is_never_less_certain_than_the_tables_alone():
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        own = counts(
+            rng.exponential(50, 6) * rng.integers(0, 2, 6), 20.0, rng.exponential(500, 6), 0.2
+        )
+        weights, noise = rng.normal(size=6), rng.exponential(1e4)
+        value = (weights * own.records).sum() + rng.normal(0, noise**0.5)
+        found = own.told(weights, value, noise)
+        assert 0 <= found.variance <= noise * (1 + 1e-9)
+        assert 0 <= found.passed <= 1
+
+
+def test_intervals_cover_where_most_bins_are_empty():
+    """30 bins, of which four have records; sets have the tables' noise there, and are drawn."""
+    rng, covered, widths = np.random.default_rng(9), 0, []
+    file = np.zeros(30)
+    file[:4] = [900, 1500, 800, 300]
+    weights, scale, repeats, sets = np.arange(30.0), 25.0, 1500, 5
+    for _ in range(repeats):
+        noise = rng.normal(0, scale, 30)
+        inside = np.where(file > 0, file + noise, 0.0)
+        drawn = rng.poisson(np.broadcast_to(inside, (sets, 30))).mean(axis=0)
+        own = BinCounts(drawn, np.full(30, scale), 20 * drawn, 1 / sets)
+        variance = scale**2 * (weights**2).sum()
+        found = own.told(weights, weights @ (file + noise), np.array(variance))
+        half = 1.96 * np.sqrt(found.variance)
+        covered += abs(found.values - weights @ file) <= half
+        widths.append(float(half) / (1.96 * variance**0.5))
+    # A binomial of 1,500 draws with .95 is below .92 with a probability below 1e-6.
+    assert covered / repeats > 0.92
+    assert np.median(widths) < 0.3
+
+
+# -- answers
+
+
+@pytest.fixture(scope="module")
+def made():
+    """A release in memory of a number with a long empty tail, by group."""
+    rng = np.random.default_rng(2)
+    group = rng.choice(["a", "b", "c"], 6000)
+    pay = rng.gamma(3, 400, 6000) * (1 + 0.2 * (group == "a"))
+    schema = {
+        "version": 1,
+        "title": "Pay",
+        "unit": "row",
+        "rows_about": 6000,
+        "columns": {
+            "group": {"type": "category", "levels": ["a", "b", "c"]},
+            "pay": {"type": "number", "min": 0, "max": 60000, "bins": 60, "decimals": 0},
+        },
+    }
+    file = pd.DataFrame({"group": group, "pay": pay.round()})
+    return file, dp.release(file, schema=schema, epsilon=0.5, seed=1)
+
+
+@pytest.mark.parametrize("measure", ["mean", "total", "median"])
+def test_means_totals_and_quantiles_use_the_sets(made, measure):
+    file, release = made
+    queried = release.queried.sources
+    text = f"{measure} of pay by group"
+    both, tables = (ask(each, text).cells for each in (queried, replace(queried, sets=None)))
+    for one, other in zip(both, tables, strict=True):
+        if measure != "median":
+            assert one.high - one.low < 0.8 * (other.high - other.low)
+        own = file.pay[file.group == "abc"[one.codes[0]]]
+        own = {"mean": own.mean(), "total": own.sum(), "median": own.median()}[measure]
+        # Six standard errors, and what bins may do.
+        assert abs(one.estimate - own) < 3.1 * (one.high - one.low)
+    assert any("sets lack" in note for note in release.query(text).notes)
+
+
+def test_counts_and_shares_use_the_tables_alone(made):
+    queried = made[1].queried.sources
+    for text in ("count by group", "share of group"):
+        both, tables = (ask(each, text) for each in (queried, replace(queried, sets=None)))
+        assert both.cells == tables.cells
+        assert both.notes == tables.notes
+
+
+def test_a_difference_uses_the_sets(made):
+    queried = made[1].queried.sources
+    text = "difference in mean of pay between group = a and group = b"
+    (one,), (other,) = (ask(each, text).cells for each in (queried, replace(queried, sets=None)))
+    assert one.high - one.low < 0.9 * (other.high - other.low)
+    assert one.low < one.estimate < one.high
+
+
+def test_only_sets_of_the_tables_posterior_count(made):
+    bundle = made[1].queried.bundle
+    schema = bundle.claims.schema
+    assert set_counts(bundle, schema) is not None
+    assert set_counts(replace(bundle, rule="released"), schema) is None
+    assert set_counts(replace(bundle, origin="drawn"), schema) is None
+
+
+def test_a_release_without_sets_is_answered_from_its_tables():
+    found = ask(sources(measured([CLIQUE])), "mean of rooms by sex")
+    assert not any("sets lack" in note for note in found.notes)
