@@ -1,4 +1,4 @@
-"""What do the synthetic sets add to the tables in means, totals and quantiles by group?
+"""What do the synthetic sets add to the tables in answers about a number by group?
 
     python benchmarks/means.py [--designs wages health costs related normal income]
         [--epsilon 1] [--rows 16000] [--repeats 10]
@@ -32,10 +32,30 @@ import dp_core as dp
 from benchmarks.regressions import DESIGNS
 from dp_core.analysis.query.query_answer import answer_query
 
-MEASURES = {"mean": None, "total": None, "median": 0.5, "quantile 0.9": 0.9}
+MEASURES = {
+    **dict.fromkeys(("mean", "total", "standard deviation", "gini", "top 10 % share"), None),
+    "median": 0.5,
+    "quantile 0.9": 0.9,
+}
 SMALL = 1000
 LEAST = 20
 Row = tuple[bool, float, float]
+
+
+def gini(values: Any) -> float:
+    """Return the Gini coefficient."""
+    size, total = len(values), float(values.sum())
+    return float(2 * (np.arange(1, size + 1) @ np.sort(values))) / (size * total) - 1 - 1 / size
+
+
+def top_share(values: Any, part: float = 0.1) -> float:
+    """Return the part of the total that the largest values have."""
+    values, size = np.sort(values)[::-1], part * len(values)
+    whole = int(size)
+    return float(values[:whole].sum() + (size - whole) * values[whole]) / float(values.sum())
+
+
+STATISTICS = {"standard deviation": np.std, "gini": gini, "top 10 % share": top_share}
 
 
 def own_value(values: Any, measure: str) -> tuple[float, float]:
@@ -46,7 +66,11 @@ def own_value(values: Any, measure: str) -> tuple[float, float]:
     if measure == "total":
         return float(np.sum(values)), (size * float(np.mean(np.square(values)))) ** 0.5
     q = MEASURES[measure]
-    assert q is not None
+    if q is None:
+        found = STATISTICS[measure]
+        parts = np.array_split(np.random.default_rng(0).permutation(values), 20)
+        each = [found(part) for part in parts] if len(values) >= 200 else [np.nan]
+        return float(found(values)), float(np.std(each)) / len(parts) ** 0.5
     half = 1.96 * (q * (1 - q) / size) ** 0.5
     low, high = np.quantile(values, [max(q - half, 0), min(q + half, 1)])
     error = max(float(high - low) / 3.92, spread / size**0.5)
@@ -75,7 +99,7 @@ def answers(made: Any, number: str, by: str | None, measure: str) -> Iterator[tu
                 group = "" if by is None else str(cell[by])
                 known.add(group)
                 yield name, group, (cell["estimate"], cell["low"], cell["high"])
-    if MEASURES[measure] is None:
+    if measure in ("mean", "total"):
         for group in sorted(known):
             own = [s[number] if by is None else s[number][s[by] == group] for s in made.sets]
             own = [each.dropna().to_numpy(dtype=float) for each in own]
@@ -96,15 +120,18 @@ def run(names: list[str], args: argparse.Namespace) -> None:
             file = pd.DataFrame(design.draw(args.rows, np.random.default_rng([args.seed, repeat])))
             schema = document | {"rows_about": args.rows}
             made = dp.release(file, schema=schema, epsilon=args.epsilon, sets=5, seed=repeat)
-            for number, by, measure in (
-                (n, b, m) for n in numbers for b in groups for m in MEASURES
-            ):
+            asks = [(n, b, m) for n in numbers for b in groups for m in MEASURES]
+            for number, by, measure in asks:
+                if measure in ("gini", "top 10 % share") and design.columns[number]["min"] < 0:
+                    continue
                 for source, group, (value, low, high) in answers(made, number, by, measure):
                     inside = slice(None) if by is None else file[by].astype(str) == group
                     own = file[number][inside].to_numpy(dtype=float)
                     if len(own) < LEAST or not own.std() > 0:
                         continue
                     true, error = own_value(own, measure)
+                    if not error > 0:
+                        continue
                     rounding = 1e-9 * abs(true)
                     row = (
                         low - rounding <= true <= high + rounding,
@@ -118,12 +145,12 @@ def run(names: list[str], args: argparse.Namespace) -> None:
         f"\nepsilon {args.epsilon:g}, {args.rows:,} records, {args.repeats} repeats of each design"
     )
     print(
-        f"{'measure':<14}{'groups':<8}{'source':<8}{'answers':>8}{'covered':>9}{'width':>8}{'error':>8}"
+        f"{'measure':<20}{'groups':<8}{'source':<8}{'answers':>8}{'covered':>9}{'width':>8}{'error':>8}"
     )
     for (measure, size, source), rows in found.items():
         covered, widths, errors = (np.array(each) for each in zip(*rows, strict=True))
         print(
-            f"{measure:<14}{size:<8}{source:<8}{len(rows):>8}{covered.mean():>9.3f}"
+            f"{measure:<20}{size:<8}{source:<8}{len(rows):>8}{covered.mean():>9.3f}"
             f"{np.median(widths):>8.2f}{np.sqrt(np.mean(errors**2)):>8.2f}"
         )
 

@@ -301,9 +301,10 @@ def _widest(sources: Sources, asked: Asked, column: Column) -> str:
     The bins are those of all groups together. There is no sentence for a quantile, or if the groups
     are bins of the column itself.
     """
-    if column.name in asked.question.by or asked.question.measure == "quantile":
+    question = asked.question
+    if column.name in question.by or question.measure not in ("mean", "total"):
         return ""
-    groups = asked.question.between or ((),)
+    groups = question.between or ((),)
     each = [records_by_bin(sources, asked, group) for group in groups]
     records = np.sum([one.reshape(-1, column.bins).sum(axis=0) for one in each], axis=0)
     widens = records * bias_of(sources.pooled, asked).doubts(records)

@@ -22,7 +22,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.analysis.query.possible_cells import possible_boxes
 from dp_core.errors import BadInput
 from dp_core.inference.count_intervals import cut_weights
 from dp_core.inference.questions.question import Condition, Question
@@ -30,6 +29,7 @@ from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.methods.code_values import numbers_of
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
+from dp_core.methods.reconstruction.estimates.possible_cells import possible_boxes
 from dp_core.schema.bin_values import legal_range, whole_bounds
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.dependencies import origin
@@ -311,10 +311,8 @@ class Asked:
             Functionals. On the axis of the column, each row of `groups` becomes one row an edge.
         """
         assert self.question.quantile is not None
-        column = self.number_column
-        weights = np.zeros((column.bins + 1, column.size))
-        weights[:, : column.bins] = cut_weights(column.bins, float(self.question.quantile))
-        return self._along_number(weights[first:stop])
+        weights = cut_weights(self.number_column.bins, float(self.question.quantile))
+        return self.along_number(weights[first:stop])
 
     def by_bin(self, conditions: Iterable[Condition] = ()) -> Functionals:
         """Return numbers of records by bin of `question.number`, in each group.
@@ -325,23 +323,27 @@ class Asked:
         Returns:
             Functionals. On the axis of the column, each row of `groups` becomes one row a bin.
         """
-        column = self.number_column
-        return self._along_number(np.eye(column.bins, column.size), conditions)
+        return self.along_number(np.eye(self.number_column.bins), conditions)
 
     def all_by_bin(self) -> Functionals:
         """Return numbers of records by bin of `question.number`, of all records."""
         column, (axis, codes) = self.number_column, self._origins[str(self.question.number)]
         return Functionals((axis,), (np.eye(column.bins, column.size)[:, codes],))
 
-    def _along_number(self, weights: Floats, conditions: Iterable[Condition] = ()) -> Functionals:
-        """Return sums of counts with several weights of the codes of `question.number`.
+    def along_number(self, weights: Floats, conditions: Iterable[Condition] = ()) -> Functionals:
+        """Return sums of counts with several weights of the bins of `question.number`.
 
         Args:
-            weights: Weights, shape (rows, codes).
+            weights: Weights, shape (rows, bins).
             conditions: Conditions besides `where`.
+
+        Returns:
+            Functionals. On the axis of the column, each row of `groups` becomes one for each row.
         """
         axis, codes = self._origins[str(self.question.number)]
-        counts, rows = self.counts(conditions), weights[:, codes]
+        rows = np.zeros((len(weights), self.number_column.size))
+        rows[:, : weights.shape[1]] = weights
+        counts, rows = self.counts(conditions), rows[:, codes]
         return Functionals(
             counts.columns,
             tuple(

@@ -39,6 +39,7 @@ from dp_core.analysis.query.query_answer import (
     unit_of,
 )
 from dp_core.analysis.query.sources import Sources
+from dp_core.analysis.query.statistic_answers import statistic_answers
 from dp_core.analysis.query.term_intervals import Ends, Intervals, quantile_answers
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
@@ -136,6 +137,9 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
         own_work = noise if asked.in_bins else replace(noise, level=half)
         _, own = quantile_answers(own_work, asked)
         return Side(answer, own, possible, quantiles=True, in_bins=asked.in_bins)
+    if asked.question.is_statistic:
+        (answer, _), (_, own) = (statistic_answers(each, asked) for each in (work, noise))
+        return Side(answer, own, possible)
     (answer, _), own = answer_of(work, parts), flat(noise.answer(parts[0], bins=False))
     first, *others = parts[0]
     if first.asked is not None or first.bottom is not None or others:

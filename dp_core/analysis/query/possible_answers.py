@@ -95,7 +95,7 @@ def possible_answers(asked: Asked, terms: Sequence[Sequence[Term]]) -> PossibleA
         asked: The question on the measured columns.
         terms: Its terms, as `answering.terms_of` returns them.
     """
-    if asked.question.measure == "quantile":
+    if asked.question.measure == "quantile" or asked.question.is_statistic:
         known = asked.counts(values=asked.has_value)
         pairs = [[Term(asked.counts(values=each), known)] for each in asked.bounds]
     else:
@@ -105,7 +105,24 @@ def possible_answers(asked: Asked, terms: Sequence[Sequence[Term]]) -> PossibleA
         np.broadcast_to(_range_of(each, asked.possible)[place], shape).ravel()
         for place, each in enumerate((pairs[0], pairs[-1]))
     )
+    if asked.question.is_statistic:
+        least, most = _of_statistic(asked.question, least, most)
     return PossibleAnswers(least, most, asked.question.adds_up)
+
+
+def _of_statistic(question: Question, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+    """Return the smallest and largest possible statistic of values between two bounds."""
+    part = float(question.quantile or 0)
+    ends: dict[str, tuple[float, Floats | float]] = {
+        "standard deviation": (0.0, (most - least) / 2),
+        "gini coefficient": (0.0, 1.0),
+        "top share": (part, 1.0),
+    }
+    low, high = ends[question.measure]
+    # All values are equal where only one is possible.
+    high = np.where(most > least, high, part)
+    none = np.isnan(least)
+    return np.where(none, np.nan, np.minimum(low, high)), np.where(none, np.nan, high)
 
 
 def moved_to(values: Floats, found: Ends) -> Ends:

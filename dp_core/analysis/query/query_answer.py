@@ -47,11 +47,12 @@ class QueryAnswer(Answer):
         since, earlier_release: Of a change, folder and name of the earlier release; otherwise None.
         question: The question as it was understood; of a change, as the later release understands
             it.
-        measure: `count`, `share`, `mean`, `total`, `ratio` or `quantile`; of a difference, that of
-            its groups.
+        measure: `count`, `share`, `mean`, `total`, `ratio`, `quantile`, `standard deviation`, `gini
+            coefficient`, `top share`; of a difference, that of its groups.
         unit: Unit of the numbers: `records` (of linked tables `households` or `persons`), `share`
-            (1 is all), `ratio`, `date` (with margins and changes in days), `days`, `level` (a level
-            of an ordinal, which has no margin) or the name of a column, whose unit it is.
+            (1 is all), `ratio`, `coefficient` (Gini), `date` (with margins and changes
+            in days), `days`, `level` (a level of an ordinal, which has no margin) or the name of a
+            column, whose unit it is.
         covers: What the intervals cover: `noise` (of a change, of both releases) or `noise and
             sampling`; for a mean, total or quantile over bins of several values, `noise and bins`
             or `noise, sampling and bins`.
@@ -277,7 +278,7 @@ class QueryAnswer(Answer):
             return "percentage points" if points else "percent"
         if of is not None:
             return f"{of.word}; changes in {of.difference}" if self.is_change else of.word
-        if self.unit in ("ratio", "records", "households", "persons", "level"):
+        if self.unit in ("ratio", "coefficient", "records", "households", "persons", "level"):
             return self.unit
         days = self.unit in {each.difference for each in types_with_texts()}
         return f"{self.measure}, in {self.unit if days else 'its own unit'}"
@@ -503,6 +504,8 @@ def unit_of(question: Question, schema: Schema, counted: Counted) -> str:
     """Return the unit of an answer (`QueryAnswer.unit`)."""
     if question.measure in ("share", "ratio"):
         return question.measure
+    if question.is_statistic and question.measure != "standard deviation":
+        return "share" if question.measure == "top share" else "coefficient"
     if question.in_waves is not None:
         found = unit_of(question.in_waves[1], schema, counted)
         return found if (of := type_with_texts(found)) is None else of.difference
@@ -512,7 +515,8 @@ def unit_of(question: Question, schema: Schema, counted: Counted) -> str:
         return "level"
     scale = schema.column(question.number).scale
     if scale.own_texts:
-        return scale.difference if question.between else scale.word
+        apart = question.between or question.measure == "standard deviation"
+        return scale.difference if apart else scale.word
     return question.number
 
 

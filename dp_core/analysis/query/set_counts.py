@@ -127,8 +127,19 @@ class BinCounts:
     whole: Floats
     share: float
 
+    def flat(self) -> BinCounts:
+        """Return the counts with the groups on one axis."""
+        bins = self.whole.size
+        records, deviations = (a.reshape(-1, bins) for a in (self.records, self.deviations))
+        return BinCounts(records, deviations, self.whole, self.share)
+
     def told(
-        self, weights: Floats, values: Floats, variance: Floats, own: Floats | None = None
+        self,
+        weights: Floats,
+        values: Floats,
+        variance: Floats,
+        own: Floats | None = None,
+        few: Floats | None = None,
     ) -> Told:
         """Return sums of counts with the weights of bins, from the tables and the sets.
 
@@ -138,13 +149,15 @@ class BinCounts:
             variance: Variance of the noise in the tables, same shape.
             own: What sets tell in place of the sums, to which the weights are changes by a record,
                 same shape; the sums by default.
+            few: What the bins with few records add to it, same shape; by default their sum.
         """
         sums = (weights * self.records).sum(axis=-1)
         own = sums if own is None else own
         noisy = np.square(weights * self.deviations)
         total = np.maximum(noisy.sum(axis=-1), 1e-300)
         passed = (noisy * passed_part(self.records, self.deviations) ** 2).sum(axis=-1) / total
-        few = (weights * few_records(self.records, self.deviations)).sum(axis=-1)
+        if few is None:
+            few = (weights * few_records(self.records, self.deviations)).sum(axis=-1)
         size = max(float(self.whole.sum()), 1e-300)
         drawn = (np.square(weights) * self.records).sum(axis=-1) - np.square(sums) / size
         error = np.square(few) + self.share * drawn

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from dp_core.analysis.query.answer_notes import unused_sentence
 from dp_core.analysis.query.asked_counts import MOST_ANSWERS, Asked, Counted
 from dp_core.analysis.query.bin_errors import BinErrors, bin_errors, place_errors
-from dp_core.analysis.query.possible_cells import impossible, meeting, over_possible
 from dp_core.analysis.query.set_counts import BinCounts
 from dp_core.analysis.query.sources import Sources
 from dp_core.client.noise_scale import noise_for
@@ -40,6 +39,11 @@ from dp_core.methods.reconstruction.estimates.pooled_functionals import (
     covariance,
     estimate,
     unobserved,
+)
+from dp_core.methods.reconstruction.estimates.possible_cells import (
+    impossible,
+    meeting,
+    over_possible,
 )
 from dp_core.metrics.noise_quantiles import central_quantile, effective_draws
 from dp_core.schema.bin_values import BinValues
@@ -272,10 +276,12 @@ class Intervals:
         if len(found) == 1:
             return found[0].ends
         one, other = found
-        common = self._covariance(one.parts, other.parts) + _bin_covariance(one.bins, other.bins)
+        common = self.parts_covariance(one.parts, other.parts) + _bin_covariance(
+            one.bins, other.bins
+        )
         if self.sources.sets is not None:
             # What the sets do not have of the noise is not common to both.
-            noise = self._noise._covariance(one.parts, other.parts)
+            noise = self.noise.parts_covariance(one.parts, other.parts)
             common = common - (1 - one.passed * other.passed) * noise
         with np.errstate(divide="ignore", invalid="ignore"):
             correlation = np.nan_to_num(common / np.sqrt(one.variance * other.variance))
@@ -296,21 +302,31 @@ class Intervals:
             asked: The question, or its part about one wave.
             group: Conditions of one group of a difference; none by default.
         """
-        cells, sets, pooled = asked.by_bin(group), self.sources.sets, self.sources.pooled
-        every = asked.all_by_bin()
-        if sets is None or unobserved(pooled, cells):
+        cells, sets = asked.by_bin(group), self.sources.sets
+        if sets is None or unobserved(self.sources.pooled, cells):
             return None
-        records, whole = sets.sums(cells), sets.sums(every)
+        records, whole = sets.sums(cells), sets.sums(asked.all_by_bin())
         if records is None or whole is None:
             return None
+        by_bin = asked.with_last_axis(records, asked.number_column.bins)
+        return BinCounts(by_bin, self.table_counts(asked, group)[1], whole, sets.share)
+
+    def table_counts(self, asked: Asked, group: Sequence[Condition] = ()) -> tuple[Floats, Floats]:
+        """Return the counts of a question's number by bin in the tables, and their deviations.
+
+        Args:
+            asked: The question, or its part about one wave.
+            group: Conditions of one group of a difference; none by default.
+        """
+        cells, pooled = asked.by_bin(group), self.sources.pooled
+        found = estimate(pooled, cells)
         deviations = np.sqrt(np.maximum(covariance(pooled, cells, cells), 0.0))
+        deviations = np.broadcast_to(deviations, found.shape)
         bins = asked.number_column.bins
-        deviations = np.broadcast_to(deviations, records.shape)
-        records, deviations = (asked.with_last_axis(a, bins) for a in (records, deviations))
-        return BinCounts(records, deviations, whole, sets.share)
+        return asked.with_last_axis(found, bins), asked.with_last_axis(deviations, bins)
 
     @property
-    def _noise(self) -> Intervals:
+    def noise(self) -> Intervals:
         """The same without the error of the file as a sample."""
         return replace(self, sampling=False)
 
@@ -342,7 +358,7 @@ class Intervals:
         margin, passed = self.margins(top, variance, quantile), np.ones(())
         counts = None if term.asked is None else self.counts(term.asked, term.group)
         if counts is not None and term.values is not None:
-            noise = self._noise.sums(top)[1]
+            noise = self.noise.sums(top)[1]
             told = counts.told(term.values, value, noise)
             value, passed = told.values, told.passed
             variance = told.variance + np.maximum(variance - noise, 0.0)
@@ -375,7 +391,7 @@ class Intervals:
         np.divide(value, whole, out=ratio, where=whole > 0)
         errors = None if error is None else error.over(whole)
         parts = _parts_of_ratio(ratio, whole, top, bottom)
-        spread = self._covariance(parts, parts)
+        spread = self.parts_covariance(parts, parts)
         counts = None if term.asked is None else self.counts(term.asked, term.group)
         if counts is not None and term.values is not None:
             records = counts.records.sum(axis=-1)
@@ -384,7 +400,7 @@ class Intervals:
                 known, counts.records @ term.values / np.where(known, records, 1.0), ratio
             )
             parts = _parts_of_ratio(own, whole, top, bottom)
-            noise, spread = (each._covariance(parts, parts) for each in (self._noise, self))
+            noise, spread = (each.parts_covariance(parts, parts) for each in (self.noise, self))
             weights = (term.values - own[..., None]) / np.where(known, whole, np.nan)[..., None]
             told = counts.told(weights, ratio, noise, own)
             spread = told.variance + np.maximum(spread - noise, 0.0)
@@ -395,7 +411,7 @@ class Intervals:
             low, high = np.where(known, ratio - margin, low), np.where(known, ratio + margin, high)
         return _Found((ratio, low, high), parts, spread + _bin_variance(errors), passed, errors)
 
-    def _covariance(self, one: Parts, other: Parts) -> Floats:
+    def parts_covariance(self, one: Parts, other: Parts) -> Floats:
         """Return the covariance of two weighted sums of sums of counts."""
         pairs = itertools.product(one, other)
         with np.errstate(invalid="ignore"):  # not a number without records
@@ -490,6 +506,24 @@ _AT_ONCE = 16
 """Edges whose noise is computed at once: few enough that the distribution of each is exact."""
 
 
+def check_size(asked: Asked, edges: int) -> None:
+    """Refuse a question with too many edges or cells of bins in all groups together.
+
+    Args:
+        asked: The question.
+        edges: Number of edges or cells in each group.
+
+    Raises:
+        BadInput: if they are more than `MOST_EDGES`.
+    """
+    groups = math.prod(len(rows) for rows in asked.groups)
+    if groups * edges > MOST_EDGES:
+        raise BadInput(
+            f"The question has {groups:,} groups with {edges:,} edges each, more than"
+            f" {MOST_EDGES:,} edges: name fewer columns after `by`, or restrict them with `where`."
+        )
+
+
 def quantile_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
     """Return quantiles with their intervals, in the order of `asked.labels()`.
 
@@ -539,17 +573,12 @@ def quantile_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
 def _bins(work: Intervals, asked: Asked) -> QuantileBins:
     """Return the bins of the interval of each group."""
     edges = asked.number_column.bins + 1
-    groups = [len(rows) for rows in asked.groups]
-    if math.prod(groups) * edges > MOST_EDGES:
-        raise BadInput(
-            f"The question has {math.prod(groups):,} groups with {edges:,} edges each, more than"
-            f" {MOST_EDGES:,} edges: name fewer columns after `by`, or restrict them with `where`."
-        )
+    check_size(asked, edges)
     parts = []
     for first in range(0, edges, _AT_ONCE):
         cuts = asked.cuts(first, first + _AT_ONCE)
         values, variances, quantiles = work.sums(cuts)
-        noise = work._noise.sums(cuts)[1] if work.sampling else variances
+        noise = work.noise.sums(cuts)[1] if work.sampling else variances
         each = (np.broadcast_to(one, values.shape) for one in (values, variances, quantiles, noise))
         found = [asked.with_last_axis(one, min(_AT_ONCE, edges - first)) for one in each]
         parts.append(found)

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 from dp_core.errors import BadInput, nearest
 from dp_core.schema.definition import MISSING_LABEL, Column
 
-Measure = Literal["count", "share", "mean", "total", "ratio", "quantile"]
+Statistic = Literal["standard deviation", "gini coefficient", "top share"]
+"""Functions of the distribution of a number (`dp_core.inference.bin_statistics`)."""
+Measure = Literal["count", "share", "mean", "total", "ratio", "quantile"] | Statistic
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,10 @@ class Question:
 
     Attributes:
         measure: What is computed in each group.
-        number: Column whose mean, total or quantile is asked; None for the other measures.
-        quantile: Which quantile is asked, above 0 and below 1; None for the other measures.
+        number: Column whose mean, total, quantile or statistic is asked; None for a count, share or
+            ratio.
+        quantile: Which quantile is asked, or which part of the records with the largest values has
+            the share; above 0 and below 1. None for the other measures.
         of: Share: conditions of the part. Count: further conditions. Ratio: conditions of the
             numerator.
         to: Ratio: conditions of the denominator.
@@ -74,6 +78,11 @@ class Question:
         return self.by if self.levels_of is None else (self.levels_of, *self.by)
 
     @property
+    def is_statistic(self) -> bool:
+        """Whether it is about the distribution of a number, other than a quantile."""
+        return self.measure in get_args(Statistic)
+
+    @property
     def adds_up(self) -> bool:
         """Whether sums of answers have a meaning: of counts, shares and totals."""
         return self.measure in ("count", "share", "total")
@@ -100,11 +109,10 @@ class Question:
             "share": f"share of {self.levels_of or _all(self.of)}"
             if self.of or self.levels_of
             else "share",
-            "mean": f"mean of {self.number}",
-            "total": f"total of {self.number}",
             "quantile": f"{self._quantile_words} of {self.number}",
+            "top share": f"top {100 * float(self.quantile or 0):.12g} % share of {self.number}",
             "ratio": f"ratio of {_all(self.of)} to {_all(self.to)}",
-        }[self.measure]
+        }.get(self.measure, f"{self.measure} of {self.number}")
         if self.between:
             one, two = self.between
             found = f"difference in {found} between {_all(one, ', ')} and {_all(two, ', ')}"

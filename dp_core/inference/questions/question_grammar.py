@@ -4,6 +4,7 @@
     measure     = "count" ["of" conditions] | "share" ["of" (conditions | column)]
                 | ("mean" | "total" | "median" | "quantile" number) ["of"] column
                 | "ratio of" conditions "to" conditions
+                | ("standard deviation" | "gini") ["of"] column | "top" number "% share of" column
                 | "difference in" measure "between" conditions "and" conditions
     conditions  = condition { "and" condition }
     condition   = column ("=" | "!=" | "<" | "<=" | ">" | ">=") value | column "in" "(" values ")"
@@ -28,6 +29,7 @@ from dp_core.inference.questions.question import (
     Condition,
     Conditions,
     Question,
+    Statistic,
     codes_by_text,
     equal_to,
     fold_text,
@@ -35,6 +37,7 @@ from dp_core.inference.questions.question import (
     threshold_condition,
 )
 from dp_core.inference.questions.question_tokens import BY, WHERE, TokenReader
+from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.text.documents.typed_text import parse_fraction
 
@@ -64,6 +67,7 @@ _ORDINALS = {
     **dict.fromkeys(("upper", "third"), "3"),
 }
 _MEDIANS = ("median", "medians")
+_STATISTICS = ("standard deviation", "gini")
 MOST_CHARACTERS = 10_000
 
 
@@ -148,6 +152,13 @@ class _Reader(TokenReader):
                     " `median of COLUMN by GROUP`, and compare the intervals."
                 )
             return Question(measure="quantile", number=self._number("quantile"), quantile=quantile)
+        if (statistic := self._statistic()) is not None:
+            if within:
+                raise BadInput(
+                    f"The difference of a {statistic.measure} is not available: ask for it by"
+                    " groups, and compare the intervals."
+                )
+            return statistic
         token = self.next_token()
         word = _MEASURES.get(token.text.casefold(), "") if token and token.kind == "word" else ""
         if not word or token is None or (within and word in ("difference", "ratio")):
@@ -189,12 +200,57 @@ class _Reader(TokenReader):
                 f"The levels of {name!r} have no order, and so no median or quantile: ask for"
                 f" `share of {name}` or `count by {name}`."
             )
-        if measure == "total" and not column.type.sums and not column.levels:
+        adds_up = measure in ("total", "gini coefficient", "top share")
+        if adds_up and not column.type.sums and not column.levels:
             raise BadInput(
-                f"{name!r} has {column.scale.values}, which have no total: ask for"
+                f"{name!r} has {column.scale.values}, which have no {measure}: ask for"
                 f" `mean of {name}`."
             )
         return name
+
+    def _statistic(self) -> Question | None:
+        """Pass a statistic of a number's distribution, and return it; None if none comes next.
+
+        Raises:
+            BadInput: if its numbers do not have one.
+        """
+        start = self.place
+        if self.word("standard"):
+            if self.word("deviation", "deviations"):
+                return self._about("standard deviation")
+        elif self.word("sd", "std"):
+            return self._about("standard deviation")
+        elif self.word("gini"):
+            self.word("coefficient", "coefficients", "index")
+            return self._about("gini coefficient")
+        elif self.word("top"):
+            stated = self._part()
+            if stated is not None:
+                text, percent = stated
+                if not percent or not 0 < (part := parse_fraction(text) / 100) < 1:
+                    raise BadInput(
+                        f"{text}{' %' if percent else ''} is no part of the records in percent,"
+                        " above 0 and below 100: ask for `top 10 % share of COLUMN`."
+                    )
+                self.word("share", "shares")
+                return replace(self._about("top share"), quantile=part)
+        self.place = start
+        return None
+
+    def _about(self, measure: Statistic) -> Question:
+        """Return a statistic of the number that comes next.
+
+        Raises:
+            BadInput: if the number has none.
+        """
+        name = self._number(measure)
+        column = self.columns[name]
+        if measure in ("gini coefficient", "top share") and legal_range(column)[0] < 0:
+            raise BadInput(
+                f"{name!r} may be below 0, and so has no {measure}: ask for `standard deviation of"
+                f" {name}`."
+            )
+        return Question(measure=measure, number=name)
 
     def _quantile(self) -> Fraction | None:
         """Pass a quantile such as `median`, `90th percentile` or `quantile 0.9`, and return it.
@@ -531,9 +587,9 @@ class _Reader(TokenReader):
     def _no_measure(self, *, within: bool) -> BadInput:
         words = "count, share, mean of COLUMN or total of COLUMN"
         if not within:
-            words += (
-                ", median of COLUMN, quantile 0.9 of COLUMN, ratio of CONDITION to CONDITION, or"
-                " difference in a measure"
+            words = (
+                "count, share, ratio or difference; or with mean, total, median, quantile 0.9,"
+                " standard deviation, gini or top 10 % share of COLUMN"
             )
             name = self.longest(self.names)
             if name is not None:
@@ -545,7 +601,7 @@ class _Reader(TokenReader):
                 )
         token = self.next_token()
         shown = f"{token.text!r}" if token else "the end"
-        near = similar(token.text, (*_MEASURES, *_MEDIANS, *_PARTS)) if token else ""
+        near = similar(token.text, (*_MEASURES, *_MEDIANS, *_PARTS, *_STATISTICS)) if token else ""
         return BadInput(
             f"{shown} is not known as a measure.{near} A question begins with {words}. Example:"
             f" share by {next(iter(self.columns))}."

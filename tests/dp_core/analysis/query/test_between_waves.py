@@ -169,6 +169,7 @@ WRONG = {
     "change in share of work from 2023 to 2024": "share of work = employed",
     "change in share of sex = male from 2023 to 2024 by work": "work_2023",
     "change in median of income from 2023 to 2024": "quantile between waves is not available",
+    "change in sd of income from 2023 to 2024": "standard deviation between waves is not",
     "change in share of wrk = employed from 2023 to 2024": "Did you mean 'work'",
     "change in shar of work = employed from 2023 to 2024": "Did you mean 'share'",
     "change in difference in count between sex = 1 and sex = 2 from 2023 to 2024": (

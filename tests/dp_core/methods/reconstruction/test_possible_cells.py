@@ -9,9 +9,13 @@ import pytest
 from scipy import stats
 
 from dp_core.analysis.query.answering import ask
-from dp_core.analysis.query.possible_cells import impossible, over_possible, possible_boxes
 from dp_core.errors import BadInput
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
+from dp_core.methods.reconstruction.estimates.possible_cells import (
+    impossible,
+    over_possible,
+    possible_boxes,
+)
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.dp_core.analysis.query.survey import counts_of, noisy_tables, pooled
 from tests.panel_files import panel_document

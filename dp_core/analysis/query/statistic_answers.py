@@ -1,0 +1,117 @@
+"""Answers about the distribution of a number: standard deviation, Gini coefficient, top share.
+
+Each is a function of the counts by bin (`dp_core.inference.bin_statistics`): those of the sets, or
+without sets those of the tables that are above twice their noise. The tables' own estimate is one
+step from there to their counts, so noise does not bias it, to first order.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dp_core.analysis.query.asked_counts import Asked
+from dp_core.analysis.query.bin_errors import bias_of
+from dp_core.analysis.query.term_intervals import Ends, Intervals, check_size
+from dp_core.inference.bin_statistics import STATISTICS, BinMoments, BinStatistic
+from dp_core.inference.set_noise import few_records
+from dp_core.methods.bin_density.bin_bias import BinBias
+from dp_core.methods.reconstruction.estimates.area_parts import Floats
+from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
+from dp_core.schema.bin_values import BinValues
+
+_CLEAR = 2.0
+"""Standard deviations of the noise above which a count of the tables is taken as it is."""
+
+
+def statistic_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
+    """Return statistics with their intervals, in the order of `asked.labels()`.
+
+    Args:
+        work: What is known of sums of counts.
+        asked: A question about a statistic (`Question.is_statistic`).
+
+    Returns:
+        Statistics with the ends of their intervals, which are infinite where the number of records
+        cannot be distinguished from 0, or all records have the same value. Then the same with the
+        ends if the mean and the variance of the values in each bin were known.
+
+    Raises:
+        BadInput: if there are too many bins in all groups together.
+    """
+    question, bias = asked.question, bias_of(work.sources.pooled, asked)
+    within = BinValues.of(bias.column)
+    moments = BinMoments(np.asarray(within.mean() / within.steps), bias.spread**2)
+    check_size(asked, moments.means.size)
+
+    def statistic(records: Floats) -> BinStatistic:
+        part = float(question.quantile or 0)
+        return STATISTICS[question.measure](records, moments, part)
+
+    counts = work.counts(asked)
+    if counts is None:
+        noisy, deviations = (a.reshape(-1, bias.column.bins) for a in work.table_counts(asked))
+        records = np.where(noisy > _CLEAR * deviations, noisy, 0.0)
+    else:
+        counts = counts.flat()
+        records = counts.records
+    found = statistic(records)
+    sums = [_sum_of(work, asked, group, own) for group, own in enumerate(found.weights)]
+    step, variance, noise, quantile = np.array(sums).T
+    values = found.values + step - (found.weights * records).sum(axis=1)
+    sampled = np.maximum(variance - noise, 0.0)
+    if counts is not None:
+        # To first order, what cells with few records add may be 0.
+        clear = statistic(records - few_records(records, counts.deviations))
+        few = np.nan_to_num(found.values - clear.values, nan=math.inf)
+        values, noise, _ = counts.told(found.weights, values, noise, found.values, few)
+    known = _are_counted(work, asked) & np.isfinite(values)
+    variances = noise + sampled, noise + sampled + _bin_variance(bias, found)
+    without, plain = (
+        (np.where(known, values, np.nan), values - half, values + half)
+        for half in (np.where(known, quantile * np.sqrt(each), math.inf) for each in variances)
+    )
+    return plain, without
+
+
+def _sum_of(
+    work: Intervals, asked: Asked, group: int, weights: Floats
+) -> tuple[float, float, float, float]:
+    """Return a weighted sum of a group's counts in the tables.
+
+    Args:
+        work: What is known of sums of counts.
+        asked: The question.
+        group: Number of the group, row by row.
+        weights: Weights of the bins, shape (bins,).
+
+    Returns:
+        The sum, its variance, that by noise alone, and the quantile of its error.
+    """
+    rows = np.unravel_index(group, [len(rows) for rows in asked.groups])
+    cells = asked.along_number(np.nan_to_num(weights)[None])
+    own = tuple(each[[row]] for each, row in zip(cells.weights, rows, strict=True))
+    top = Functionals(cells.columns, own)
+    value, variance, quantile = (float(np.ravel(each)[0]) for each in work.sums(top))
+    noise = float(np.ravel(work.noise.sums(top)[1])[0]) if work.sampling else variance
+    return value, max(variance, 0.0), max(noise, 0.0), quantile
+
+
+def _bin_variance(bias: BinBias, found: BinStatistic) -> Floats:
+    """Return the variance of statistics because of bins, shape (groups,).
+
+    Records that may be anywhere in a bin may all have one value there, so their variance is as
+    uncertain as it is large.
+    """
+    means = bias.errors(np.nan_to_num(found.by_mean))
+    doubts = np.minimum(bias.doubts() / np.maximum(bias.spread, 1e-300), 1.0)
+    spreads = np.nan_to_num(found.by_variance) * bias.spread**2 * doubts
+    return np.asarray(np.square(means).sum(axis=-1) + np.square(spreads).sum(axis=-1))
+
+
+def _are_counted(work: Intervals, asked: Asked) -> Floats:
+    """Return whether the number of records of each group can be distinguished from 0."""
+    size, variance, quantile = work.sums(asked.counts(values=asked.has_value))
+    known = size > quantile * np.sqrt(np.maximum(variance, 0.0))
+    return np.asarray(known.ravel())
