@@ -171,4 +171,5 @@ class BinCounts:
         rest = variance * (1 - passed)
         both = np.maximum(error + rest, 1e-300)
         estimate = np.where(error + rest > 0, values + rest / both * (own - values), values)
-        return Told(estimate, variance * passed + error * (rest / both), np.sqrt(passed))
+        # error * rest / (error + rest), also if the error is infinite.
+        return Told(estimate, variance * passed + rest * (1 - rest / both), np.sqrt(passed))

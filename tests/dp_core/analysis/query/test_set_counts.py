@@ -88,6 +88,12 @@ def test_cells_with_few_records_err_in_the_same_direction():
     assert same.variance == pytest.approx(opposite.variance + 24**2, rel=0.1)
 
 
+def test_sets_that_tell_nothing_leave_the_tables_alone():
+    own, weights = counts([100, 0], 10.0, [1e6, 1e6]), np.array([1.0, -1.0])
+    found = own.told(weights, np.array(80.0), np.array(200.0), few=np.array(np.inf))
+    assert (float(found.values), float(found.variance)) == (80.0, 200.0)
+
+
 def test_sets_that_contradict_the_tables_hardly_count():
     own = counts([100, 0], 10.0, [1e6, 1e6])
     weights, noise = np.array([1.0, -1.0]), np.array(200.0)
