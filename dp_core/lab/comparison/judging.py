@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,14 @@ from dp_core.lab.measures.classification import misclassification, svm_accuracy
 from dp_core.lab.measures.table_errors import (
     KINDS,
     countable,
+    full_tables,
     max_cell_error,
     random_range_queries,
     relative_entropy,
     tables_by_kind,
     tables_in_own_units,
 )
-from dp_core.metrics.marginal_error import TRIPLES, Tally, batches, small_cliques, tvd, within_limit
+from dp_core.metrics.marginal_error import TRIPLES, small_cliques, tvd, within_limit
 
 JOINT_CELLS = 1 << 22
 """Largest joint table, in cells, for which relative entropy is computed."""
@@ -40,8 +41,6 @@ SMOOTHING = 1.0
 TEST_SHARE = 0.2
 """Share of the records on which classifiers are tested if none are held out."""
 _SPLIT_SEED = 20_261_103
-_Tables: TypeAlias = tuple[Clique, tuple[NDArray[Any], ...]]
-"""A clique, and its table in each of some files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,18 +146,11 @@ def _tables(real: Dataset, synthetic: Dataset) -> dict[str, float]:
         wanted = small_cliques(real.domain, ways, most=TRIPLES if ways > 2 else None)
         figures[f"tvd{ways}"], _ = within_limit(real.domain, wanted)
     every = tuple(itertools.chain.from_iterable(figures.values()))
-    return _table_figures(figures, _counted(every, real, synthetic))
-
-
-def _counted(cliques: Sequence[Clique], *files: Dataset) -> Iterator[_Tables]:
-    for group in batches(files[0].domain, cliques):
-        tallies = [Tally(data.domain, group).add(data) for data in files]
-        for clique in group:
-            yield clique, tuple(tally.count(clique) for tally in tallies)
+    return _table_figures(figures, full_tables(every, (real, synthetic)))
 
 
 def _table_figures(
-    figures: Mapping[str, Sequence[Clique]], tables: Iterable[_Tables]
+    figures: Mapping[str, Sequence[Clique]], tables: Iterable[tuple[Clique, Sequence[NDArray[Any]]]]
 ) -> dict[str, float]:
     """Return the mean TVD of the tables of each figure, and what pairs of columns have besides."""
     distances, cells, entropies = {}, [], []
@@ -203,7 +195,7 @@ def _joint(real: Dataset, synthetic: Dataset) -> float:
     domain = real.domain
     if domain.size() > JOINT_CELLS:
         return math.nan
-    ((_, pair),) = _counted([domain.columns], real, synthetic)
+    ((_, pair),) = full_tables([domain.columns], (real, synthetic))
     return relative_entropy(*pair, smoothing=SMOOTHING)
 
 
