@@ -305,7 +305,7 @@ def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency) -> Curr
         return found  # Laplace noise is larger even if single columns only are measured
     errors = {}
     for currency in (found, other):
-        expected = expected_error(spec, currency, roughly=True)
+        expected = expected_error(spec, currency)
         if expected is None:
             return found
         if spec.selector.workload:
@@ -331,7 +331,7 @@ def _with_noisy_scores(
     if not isinstance(spec.selector, Auto) or statistic is None or not rows:
         return expected
     alone = dataclasses.replace(spec, selector=dataclasses.replace(spec.selector, order=1))
-    without = expected_error(alone, currency, roughly=True)
+    without = expected_error(alone, currency)
     assert without is not None, "The selection has a forecast, whatever its order."
     # The distance of each pair from a public product changes by one record.
     bounds = {
@@ -356,17 +356,11 @@ def _wanted_error(spec: ReleaseSpec, currency: Currency) -> float:
     return weighted_error(spec.selector, spec.schema.domain, terms)
 
 
-def expected_error(
-    spec: ReleaseSpec, currency: Currency, *, roughly: bool = False
-) -> tuple[Expected, Expected] | None:
+def expected_error(spec: ReleaseSpec, currency: Currency) -> tuple[Expected, Expected] | None:
     """Return the error of the best single set of a typical file, by the method's own forecast.
 
-    It is for comparing currencies. `error_forecast` has the error that a plan promises.
-
-    Args:
-        spec: Spec of the release.
-        currency: Currency of the release.
-        roughly: Whether a fast approximation is enough, for comparing two currencies.
+    It is a fast approximation, for comparing currencies and plans. `error_forecast` has the error
+    that a plan promises.
 
     Returns:
         None if the method has no forecast, or the schema no `rows_about`.
@@ -381,7 +375,7 @@ def expected_error(
         spec.privacy.relation,
         one_way=spec.shares["one_way"] * currency.limit / spec.replicates,
         measure=spec.shares["measure"] * currency.limit / spec.replicates,
-        roughly=roughly,
+        roughly=True,
     )
 
 
