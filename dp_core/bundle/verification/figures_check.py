@@ -12,7 +12,8 @@ for every household.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from dp_core.accounts.plain_entries import result_hash
-from dp_core.bundle.best_set import set_in_words
-from dp_core.bundle.files.codebook import synthetic_path
+from dp_core.bundle.best_set import BEST, set_in_words
+from dp_core.bundle.files.codebook import MARGINALS, synthetic_path
 from dp_core.bundle.files.linked_sets import (
     LinkedSet,
     codes_of_set,
@@ -29,7 +30,7 @@ from dp_core.bundle.files.linked_sets import (
     join_households,
     read_linked_set,
 )
-from dp_core.bundle.files.marginals_file import Measured
+from dp_core.bundle.files.marginals_file import Measured, read_marginals
 from dp_core.bundle.files.parquet_file import read_parquet
 from dp_core.bundle.quality.table_fit import (
     TableFit,
@@ -64,36 +65,62 @@ _SAME = 2e-6
 """Largest difference between the results of two machines in a figure of six digits."""
 
 
-def check_figures(
-    folder: Path,
-    document: Mapping[str, Any],
-    claims: Claims,
-    measured: Callable[[], Sequence[Measured]],
-    fits: Callable[[], Sequence[TableFit]],
-    best: Callable[[], Sequence[TableFit]],
-) -> str | tuple[str, ...]:
-    """Return that the published figures agree with receipts and files, or which do not.
+@dataclass(frozen=True)
+class Examined:
+    """A bundle under verification. What several checks use of its files is read once.
 
-    Args:
+    Attributes:
         folder: The bundle.
-        document: The statement.
-        claims: Its claims.
-        measured: Returns the noisy tables.
-        fits: Returns the distance of the sets from them, `fits_of_sets`.
-        best: Returns the same of the best set.
+        document: Its statement.
+        claims: The claims of the statement.
     """
-    stated, planned = document["checks"], claims.plan["spec"].get("checks", {})
+
+    folder: Path
+    document: Mapping[str, Any]
+    claims: Claims
+
+    @cached_property
+    def measured(self) -> Sequence[Measured]:
+        """The noisy tables."""
+        return read_marginals(self.folder / MARGINALS, self.claims.schema)
+
+    @cached_property
+    def fits(self) -> Sequence[TableFit]:
+        """Distance of the sets for inference from each noisy table and interaction."""
+        return self._fits_of(range(1, self.claims.sets + 1))
+
+    @cached_property
+    def fits_of_best(self) -> Sequence[TableFit]:
+        """The same of the best set."""
+        return self._fits_of((BEST,))
+
+    @property
+    def records(self) -> int:
+        """Stated number of records."""
+        return int(self.document["sets"]["records"]["value"])
+
+    def _fits_of(self, numbers: Sequence[int]) -> Sequence[TableFit]:
+        domain = countable(self.claims.schema)
+        compared = comparable(self.measured, domain)
+        cliques = [columns_of(item) for item in compared] or [domain.columns[:1]]
+        tallies = counts_of_sets(self.folder, self.claims.schema, numbers, cliques)
+        return check_fit(compared, tallies, records=self.records)
+
+
+def check_figures(bundle: Examined) -> str | tuple[str, ...]:
+    """Return that the published figures agree with receipts and files, or which do not."""
+    claims, stated = bundle.claims, bundle.document["checks"]
+    planned = claims.plan["spec"].get("checks", {})
     if set(stated) != {"public", "charged"}:
         return ("The statement's checks do not consist of public and charged figures.",)
     tables = [tuple(str(name) for name in table) for table in planned.get("tables", ())]
     paid = [charge for charge in claims.charges if charge.stage == "checks"]
-    records = int(document["sets"]["records"]["value"])
-    wrong: list[str] = []
+    records, wrong = bundle.records, list[str]()
     estimated = not claims.relation.rows_public and (claims.schema.totals or not claims.sets)
-    if estimated and records != pooled_records(claims.schema.domain, measured()):
+    if estimated and records != pooled_records(claims.schema.domain, bundle.measured):
         wrong.append("The number of records does not follow from the noisy tables.")
     if tables:
-        tallies = counts_of_sets(folder, claims.schema, range(1, claims.sets + 1), tables)
+        tallies = counts_of_sets(bundle.folder, claims.schema, range(1, claims.sets + 1), tables)
         references = tuple(reference_counts(tallies, tables, records))
         asked = TableChecks(tuple(tables), references, claims.relation.shares)
         wrong += _charge_faults(stated["charged"], asked.asks(), paid, claims, records)
@@ -104,9 +131,9 @@ def check_figures(
     if named and named != [figure.name for figure in public_figures([], [], 0)]:
         wrong.append("The public checks are not those of every statement.")
     elif named or any(item["figure"] == "fit" for item in planned.get("thresholds", ())):
-        wrong += _public(stated["public"], fits())
+        wrong += _public(stated["public"], bundle.fits)
     if claims.best is not None and (named or claims.best.tvd is not None):
-        made = mean_tvd(best())
+        made = mean_tvd(bundle.fits_of_best)
         if made is not None and not same_figure(claims.best.tvd, made):
             wrong.append("The distance of the best set does not follow from noisy tables and set.")
     if wrong:
@@ -176,32 +203,6 @@ def same_figure(stated: Any, made: object) -> bool:
     return bool(stated == made)
 
 
-def fits_of_sets(
-    folder: Path,
-    claims: Claims,
-    measured: Sequence[Measured],
-    records: float,
-    numbers: Sequence[int],
-) -> tuple[TableFit, ...]:
-    """Return the distance of the published sets from each noisy table and interaction.
-
-    Args:
-        folder: The bundle.
-        claims: Claims of its statement.
-        measured: Its noisy tables.
-        records: Stated number of records.
-        numbers: Numbers of the sets.
-
-    Raises:
-        BadInput: if a file cannot be read, or contains values that the schema does not allow.
-    """
-    domain = countable(claims.schema)
-    compared = comparable(measured, domain)
-    cliques = [columns_of(item) for item in compared] or [domain.columns[:1]]
-    tallies = counts_of_sets(folder, claims.schema, numbers, cliques)
-    return check_fit(compared, tallies, records=records)
-
-
 def counts_of_sets(
     folder: Path, schema: Schema, numbers: Sequence[int], cliques: Iterable[Clique]
 ) -> tuple[Tally, ...]:
@@ -268,20 +269,9 @@ _Read: TypeAlias = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """Returns some columns of all rows."""
 
 
-def check_rules(
-    folder: Path,
-    document: Mapping[str, Any],
-    claims: Claims,
-    fits: Callable[[], Sequence[TableFit]],
-) -> str | tuple[str, ...]:
-    """Return that all rows obey the rules and that the statement says so, or what is wrong.
-
-    Args:
-        folder: The bundle.
-        document: The statement.
-        claims: Its claims.
-        fits: Returns the distance of the sets from the noisy tables, `fits_of_sets`.
-    """
+def check_rules(bundle: Examined) -> str | tuple[str, ...]:
+    """Return that all rows obey the rules and that the statement says so, or what is wrong."""
+    folder, claims = bundle.folder, bundle.claims
     schema = claims.schema.coarse or claims.schema
     rules = [*dict.fromkeys(rule.text for rule in row_rules(schema))]
     rules += [rule.text for rule in schema.member_rules]
@@ -305,7 +295,8 @@ def check_rules(
             continue
         wrong += [f"{path} {what}" for what in broken]
     if not wrong and claims.sets and (schema.rules or schema.member_rules):
-        stated, made = document["sets"]["rules"], ruled_tables(claims.schema, fits()) or {}
+        stated = bundle.document["sets"]["rules"]
+        made = ruled_tables(claims.schema, bundle.fits) or {}
         wrong += [
             f"'sets.rules.{name}' of the statement does not follow from tables and sets."
             for name, value in made.items()
