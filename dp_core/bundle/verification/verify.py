@@ -29,7 +29,8 @@ from dp_core.bundle.verification.charges_check import (
     check_tables,
 )
 from dp_core.bundle.verification.claims import Claims, Undecided, program_of, read_claims
-from dp_core.bundle.verification.figures_check import Examined, check_figures, check_rules
+from dp_core.bundle.verification.examined import Examined
+from dp_core.bundle.verification.figures_check import check_figures, check_rules
 from dp_core.bundle.verification.files_check import (
     check_copies,
     check_expectations,
@@ -208,28 +209,26 @@ def verify(
     claims = _attempt("receipts", lambda: read_claims(document))
     if isinstance(claims, Check):
         return Verification(folder, (*checks, claims))
+    bundle = Examined(folder, document, claims)
     checks.append(_guard("receipts", lambda: _receipts(claims)))
     checks.append(_guard("ledger", lambda: _ledger(claims)))
     checks.append(_guard("signature", lambda: _signature(claims, trusted)))
-    checks.append(_guard("wording", lambda: check_statement(document, claims)))
-    checks.append(_guard("copies", lambda: check_copies(folder, document, claims)))
+    checks.append(_guard("wording", lambda: check_statement(bundle)))
+    checks.append(_guard("copies", lambda: check_copies(bundle)))
     checks.append(_guard("guarantee", lambda: check_guarantee(claims.payer)))
     checks.append(_guard("charges", lambda: check_charges(claims.payer)))
-    bundle = Examined(folder, document, claims)
     checks += _tables(bundle)
     if claims.earlier is not None or measurements is not None:
         checks.append(
             _guard("measurements", lambda: check_measurements(folder, claims, measurements, first))
         )
     checks.append(_guard("checks", lambda: check_figures(bundle)))
-    checks.append(_guard("decision", lambda: check_decision(document, claims)))
-    checks.append(_guard("sets", lambda: check_sets(folder, claims)))
+    checks.append(_guard("decision", lambda: check_decision(bundle)))
+    checks.append(_guard("sets", lambda: check_sets(bundle)))
     schema = claims.schema
     if schema.rules or schema.zeros or schema.member_rules or schema.nested is not None:
         checks.append(_guard("rules", lambda: check_rules(bundle)))
-    checks.append(
-        _guard("expectations", lambda: check_expectations(folder, document["files"], claims))
-    )
+    checks.append(_guard("expectations", lambda: check_expectations(bundle)))
     return Verification(folder, tuple(checks))
 
 
