@@ -97,8 +97,7 @@ def test_a_reconstruction_takes_something_there_is(name):
 @pytest.mark.parametrize("family", [*PROTOCOLS, "parametric"])
 def test_a_method_knows_its_name(family):
     for name in registry.available(family):
-        method = registry.find(family, name)
-        assert name_of(object.__new__(method)) == name
+        assert name_of(object.__new__(registry.find(family, name))) == name
 
 
 def test_the_protocols_have_what_is_compared():

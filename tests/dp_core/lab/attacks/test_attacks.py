@@ -119,8 +119,7 @@ def test_the_area_under_the_curve_counts_ties_as_half():
 def test_a_copy_gives_every_member_away_and_another_sample_nobody():
     members, control = population(400, 1), population(400, 2)
     leak = distance_attack(Attacked(members, control, members, VALUES), rng=rng())
-    other = Attacked(members, control, population(400, 3), VALUES)
-    safe = distance_attack(other, rng=rng())
+    safe = distance_attack(Attacked(members, control, population(400, 3), VALUES), rng=rng())
     assert leak.advantage.value > 0.95
     assert leak.auc > 0.99
     assert safe.advantage.low < 0 < safe.advantage.high
