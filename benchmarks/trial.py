@@ -22,7 +22,7 @@ from dp_core.plan.plan import Plan, make_plan
 from dp_core.plan.presets import PRESETS
 from dp_core.plan.reading.method_reader import check_mode, check_pair, for_mode, for_posterior
 from dp_core.plan.reading.share_reader import resolve_shares
-from dp_core.plan.release_spec import Mode, ReleaseSpec, plain_options
+from dp_core.plan.release_spec import Mode, ReleaseSpec, name_of, plain_options
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.grid import POSITIONS
 from dp_core.schema.structure.structural_zeros import StructuralZeros
@@ -92,10 +92,9 @@ def trial_plan(
         document: dict[str, object] = {
             "synthesize": {"method": preset.synthesize, **plain_options(chosen)}
         }
-        selector_name = reconstructor_name = preset.synthesize
     else:
-        selector, selector_name = _method("selection", preset.select, preset.options, select)
-        reconstructor, reconstructor_name = _method(
+        selector = _method("selection", preset.select, preset.options, select)
+        reconstructor = _method(
             "reconstruction",
             for_mode(preset, mode, selector).reconstruct,
             preset.options,
@@ -103,11 +102,11 @@ def trial_plan(
         )
         selector.check(domain)
         reconstructor.check(domain)
-        check_pair(selector, selector_name, reconstructor, reconstructor_name)
+        check_pair(selector, reconstructor)
         schema = dataclasses.replace(codes_schema(domain, zeros), rows_about=rows_about)
         document = {
-            "select": {"method": selector_name, **plain_options(selector)},
-            "reconstruct": {"method": reconstructor_name, **plain_options(reconstructor)},
+            "select": {"method": name_of(selector), **plain_options(selector)},
+            "reconstruct": {"method": name_of(reconstructor), **plain_options(reconstructor)},
         }
     privacy = Privacy(
         epsilon=epsilon,
@@ -119,7 +118,7 @@ def trial_plan(
     unused |= selector.idle
     usable = {stage: share for stage, share in preset.shares.items() if stage not in unused}
     resolved = resolve_shares(shares or {}, usable)
-    check_mode(mode, sets, selector, selector_name, reconstructor, reconstructor_name)
+    check_mode(mode, sets, selector, reconstructor)
     if mode == "posterior" and isinstance(reconstructor, Gum):
         stated = from_plain(reconstruct or {}, "trial", "reconstruct")
         reconstructor = for_posterior(stated, reconstructor)
@@ -148,7 +147,7 @@ def trial_plan(
     if shares is None:
         plan = better_plan(spec)
         if plan is not None:
-            document["select"] = {"method": selector_name, **plain_options(plan.spec.selector)}
+            document["select"] = {"method": name_of(selector), **plain_options(plan.spec.selector)}
             whole = dataclasses.replace(plan.spec, document={"method": method, **document})
             return dataclasses.replace(plan, spec=whole)
     return make_plan(spec)
@@ -195,8 +194,8 @@ def _method(
     default: str,
     options: Mapping[str, Mapping[str, object]],
     stated: Mapping[str, Any] | None,
-) -> tuple[Any, str]:
+) -> Any:
     stated = dict(stated or {})
     name = stated.pop("method", default)
     own = options.get("select" if family == "selection" else "reconstruct", {})
-    return registry.find(family, name)(**{**(own if name == default else {}), **stated}), name
+    return registry.find(family, name)(**{**(own if name == default else {}), **stated})

@@ -152,8 +152,18 @@ class Published:
 
     @property
     def paid(self) -> tuple[Receipt, ...]:
-        """Receipts of the release that measured: its charges paid for the noisy tables."""
-        return self.receipts if self.measurements is None else self.measurements.receipts
+        """Charges of the release that measured, which paid for the noisy tables."""
+        rows = self.receipts if self.measurements is None else self.measurements.receipts
+        return tuple(row for row in rows if row.kind == "charge")
+
+    @property
+    def spent(self) -> Mapping[str, Fraction]:
+        """What was charged in each stage, in the order of the stages."""
+        found: dict[str, Fraction] = {}
+        for row in self.paid:
+            stage = str(row.body["stage"])
+            found[stage] = found.get(stage, Fraction(0)) + Fraction(str(row.body["cost"]))
+        return found
 
     @property
     def head(self) -> str:

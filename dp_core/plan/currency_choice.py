@@ -16,13 +16,13 @@ import numpy as np
 
 from dp_core.accounts.requested import PAYING_STAGES, Privacy
 from dp_core.client.interactions import cell_stddev
-from dp_core.client.noise_scale import noise_for, sensitivities
+from dp_core.client.noise_scale import NoiseScale, noise_for, sensitivities
 from dp_core.client.released import noise_variance
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
 from dp_core.kernel.cost.covered_choices import covered
 from dp_core.kernel.cost.currency import Currency, Kind, largest_limit
-from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
+from dp_core.kernel.cost.sensitivity import count_bounds
 from dp_core.kernel.counting.domain import Clique, Domain
 from dp_core.kernel.privacy import Noise, Stage
 from dp_core.kernel.questions.linear_questions import Interaction
@@ -77,13 +77,13 @@ def one_way_tables(domain: Domain, currency: Currency) -> Selection:
 def terms_of(spec: ReleaseSpec, currency: Currency, costs: Mapping[Stage, Fraction]) -> Terms:
     """Return what a selection may know beforehand: its budget, and the noise of earlier tables."""
     relation = spec.privacy.relation
-    bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
+    _, l1, l2_squared = count_bounds(relation)
     first = one_way_tables(spec.schema.domain, currency)
     before: dict[Clique, Fraction] = {(): costs["total"]}
     for clique, weight in zip(first.cliques, first.weights, strict=True):
         before[clique] = costs["one_way"] * weight
     noise = {
-        clique: noise_for(currency, cost / spec.replicates, **bounds)
+        clique: noise_for(currency, cost / spec.replicates, l1=l1, l2_squared=l2_squared)
         for clique, cost in before.items()
         if cost
     }
@@ -103,7 +103,7 @@ def currency_of(spec: ReleaseSpec) -> Currency:
     """
     times = spec.replicates
     relation = spec.privacy.relation
-    l1, l2_squared = count_l1(relation), count_l2_squared(relation)
+    _, l1, l2_squared = count_bounds(relation)
     if spec.selector.own_delta:
         check_thresholds(spec.method, spec.noise, spec.privacy)
         return threshold_currency(spec.privacy.epsilon, spec.privacy.delta)
@@ -189,8 +189,7 @@ def _planned_declarations(spec: ReleaseSpec) -> list[list[Planned]]:
     if not pieces:
         return []
     share = spec.shares["analyses"] / pieces
-    relation = spec.privacy.relation
-    bounds = count_l1(relation), count_l2_squared(relation)
+    bounds = count_bounds(spec.privacy.relation)[1:]
     found = [_planned_sums(spec, analysis, share) for analysis in spec.analyses]
     found += [_planned_statistics(spec, table, share) for table in tables]
     for table in trees:
@@ -212,10 +211,7 @@ def _declared_decide(spec: ReleaseSpec, currencies: Sequence[Currency]) -> bool:
     tables = (*tables_of(spec.statistics, spec.schema), *trees_of(spec.statistics, spec.schema))
     of_tables = _planned_declarations(spec)[len(spec.analyses) :]
     for table, ((share, l1, l2_squared, _), *_) in zip(tables, of_tables, strict=True):
-        noise = min(
-            noise_for(each, share * each.limit, l1=l1, l2_squared=l2_squared).stddev
-            for each in currencies
-        )
+        noise = min(_noise(each, share, l1, l2_squared).stddev for each in currencies)
         if rows and noise * table.groups > _MOST_NOISE * rows:
             return False
     return True
@@ -229,15 +225,16 @@ def _declared_error(spec: ReleaseSpec, currency: Currency) -> float:
     """
     logs = [
         np.mean(
-            [
-                2
-                * math.log(noise_for(currency, share * currency.limit, l1=l1, l2_squared=l2).stddev)
-                for share, l1, l2, _ in piece
-            ]
+            [2 * math.log(_noise(currency, share, l1, l2).stddev) for share, l1, l2, _ in piece]
         )
         for piece in _planned_declarations(spec)
     ]
     return float(np.exp(np.mean(logs))) if logs else 1.0
+
+
+def _noise(currency: Currency, share: Fraction, l1: int, l2_squared: int) -> NoiseScale:
+    """Return the noise of a question that has a share of the budget."""
+    return noise_for(currency, share * currency.limit, l1=l1, l2_squared=l2_squared)
 
 
 def _planned_sums(spec: ReleaseSpec, analysis: DeclaredAnalysis, share: Fraction) -> list[Planned]:
@@ -296,16 +293,13 @@ def _expecting_less(spec: ReleaseSpec, found: Currency, other: Currency) -> Curr
     # Plans must be fast: the search for the largest epsilon that fits an account makes dozens.
     if not part or not spec.schema.rows_about or len(spec.schema.domain) > _FEW_COLUMNS:
         return found
-    relation = spec.privacy.relation
-    bounds = {"l1": count_l1(relation), "l2_squared": count_l2_squared(relation)}
-    noise = {
-        each.kind: noise_for(each, part * each.limit, **bounds).stddev for each in (found, other)
-    }
+    bounds = count_bounds(spec.privacy.relation)[1:]
+    noise = {each.kind: _noise(each, part, *bounds).stddev for each in (found, other)}
     if min(noise, key=lambda kind: noise[kind]) != "pure":
         return found  # Laplace noise is larger even if single columns only are measured
     errors = {}
     for currency in (found, other):
-        expected = expected_error(spec, currency, roughly=True)
+        expected = expected_error(spec, currency)
         if expected is None:
             return found
         if spec.selector.workload:
@@ -331,15 +325,12 @@ def _with_noisy_scores(
     if not isinstance(spec.selector, Auto) or statistic is None or not rows:
         return expected
     alone = dataclasses.replace(spec, selector=dataclasses.replace(spec.selector, order=1))
-    without = expected_error(alone, currency, roughly=True)
+    without = expected_error(alone, currency)
     assert without is not None, "The selection has a forecast, whatever its order."
     # The distance of each pair from a public product changes by one record.
-    bounds = {
-        "l1": count_l1(spec.privacy.relation) * statistic.length,
-        "l2_squared": count_l2_squared(spec.privacy.relation) * statistic.length,
-    }
+    bounds = [bound * statistic.length for bound in count_bounds(spec.privacy.relation)[1:]]
     share = spec.shares["select"] * spec.selector.scores_share(spec.schema.domain)
-    variance = noise_for(currency, share * currency.limit, **bounds).stddev ** 2
+    variance = _noise(currency, share, *bounds).stddev ** 2
     found = []
     for part, known, unknown in zip(DEPENDENCES, expected, without, strict=True):
         dependence = (part * usual(rows)) ** 2
@@ -356,17 +347,11 @@ def _wanted_error(spec: ReleaseSpec, currency: Currency) -> float:
     return weighted_error(spec.selector, spec.schema.domain, terms)
 
 
-def expected_error(
-    spec: ReleaseSpec, currency: Currency, *, roughly: bool = False
-) -> tuple[Expected, Expected] | None:
+def expected_error(spec: ReleaseSpec, currency: Currency) -> tuple[Expected, Expected] | None:
     """Return the error of the best single set of a typical file, by the method's own forecast.
 
-    It is for comparing currencies. `error_forecast` has the error that a plan promises.
-
-    Args:
-        spec: Spec of the release.
-        currency: Currency of the release.
-        roughly: Whether a fast approximation is enough, for comparing two currencies.
+    It is a fast approximation, for comparing currencies and plans. `error_forecast` has the error
+    that a plan promises.
 
     Returns:
         None if the method has no forecast, or the schema no `rows_about`.
@@ -381,7 +366,7 @@ def expected_error(
         spec.privacy.relation,
         one_way=spec.shares["one_way"] * currency.limit / spec.replicates,
         measure=spec.shares["measure"] * currency.limit / spec.replicates,
-        roughly=roughly,
+        roughly=True,
     )
 
 
@@ -463,10 +448,7 @@ def choose_currency(
         if currency.limit <= 0:
             continue
         error = sum(
-            weight
-            * noise_for(
-                currency, share * currency.limit, l1=l1, l2_squared=l2_squared
-            ).mean_absolute
+            weight * _noise(currency, share, l1, l2_squared).mean_absolute
             for share, l1, l2_squared, weight in statistics
         )
         if choices and choices[1]:

@@ -177,16 +177,11 @@ class ReleaseSpec:
         return np.random.default_rng([self.seed, number, *purpose.encode()])
 
 
-def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[str, object]:
+def spec_document(spec: ReleaseSpec) -> dict[str, object]:
     """Return the resolved spec under its own keys, without paths of this machine.
 
     All defaults are filled in and all numbers exact. The plan's hash covers it, and the bundle
     contains it.
-
-    Args:
-        spec: The spec.
-        selector: Name of its selection, or of its parametric method.
-        reconstructor: Name of its reconstruction.
     """
 
     def share(stage: Stage) -> dict[str, object]:
@@ -206,11 +201,13 @@ def spec_document(spec: ReleaseSpec, selector: str, reconstructor: str) -> dict[
     parametric: dict[str, object] = {}
     if isinstance(spec.reconstructor, Modelling):
         method, positions = spec.reconstructor.method, spec.reconstructor.positions
-        parametric = {"method": selector, "positions": positions, **plain_options(method)}
+        parametric = {"method": name_of(method), "positions": positions, **plain_options(method)}
     else:
-        options = plain_options(spec.selector)
-        before = {"select": {"method": selector, **share("select"), **options}}
-        after = {"reconstruct": {"method": reconstructor, **plain_options(spec.reconstructor)}}
+        selector, reconstructor = spec.selector, spec.reconstructor
+        options = plain_options(selector)
+        before = {"select": {"method": name_of(selector), **share("select"), **options}}
+        options = plain_options(reconstructor)
+        after = {"reconstruct": {"method": name_of(reconstructor), **options}}
 
     return {
         "version": VERSION,
@@ -330,6 +327,15 @@ def convert(node: Node, hint: Any) -> Any:
     if origin in (Union, types.UnionType):
         return _convert_union(node, arguments)
     raise TypeError(f"An option of type {hint} cannot be stated in a spec.")
+
+
+def name_of(method: Any) -> str:
+    """Return the name of a method, or of the parametric method of which it is a half: its module's.
+
+    >>> name_of(Gum())
+    'gum'
+    """
+    return type(getattr(method, "method", method)).__module__.rpartition(".")[2]
 
 
 def plain_options(method: Any) -> dict[str, object]:

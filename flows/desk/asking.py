@@ -38,7 +38,6 @@ from flows.desk.asked_question import (
 )
 from flows.desk.desk import Desk
 from flows.desk.kept_questions import KeptQuestion, KeptQuestions
-from tasks.run.home import open_ledger
 from tasks.support.run_folder import write_atomically
 
 if TYPE_CHECKING:
@@ -286,7 +285,7 @@ def admit_question(
     """
     with desk.admission_lock():
         found = _consider(desk, question, epsilon, user, anew)
-        kept = KeptQuestions(desk, open_ledger(desk.home))
+        kept = KeptQuestions(desk)
         answer, earlier, number = found.answer, found.earlier, found.answer.number
         if answer.continues is not None:
             return answer.continues
@@ -344,7 +343,7 @@ def answer_question(
         Held: if the answer waits for a person.
         Unpublished: if its release ended without an answer.
     """
-    kept = KeptQuestions(desk, open_ledger(desk.home))
+    kept = KeptQuestions(desk)
     asked, make = kept.find(number), carry_out or own_process.ReleaseProcess()
     if kept.stage(asked) == "answered":
         return _answer(desk, number, level, sampling, make)
@@ -357,18 +356,18 @@ def _answer(
     desk: Desk, number: int, level: float, sampling: bool, carry_out: CarryOut
 ) -> QuestionAnswer:
     work = release_to_make(desk, number)
-    kept = KeptQuestions(desk, open_ledger(desk.home))
+    kept = KeptQuestions(desk)
     asked = kept.find(number)
     source = asked if asked.answered_by is None else kept.find(asked.answered_by)
     if work is not None:
         if kept.stage(source) == "held":
-            raise _waits(desk, source)
+            raise _waits(kept, source)
         try:
             carry_out(work.spec, work.bundle)
         except Held:
-            raise _waits(desk, source) from None
+            raise _waits(kept, source) from None
         if kept.stage(source) == "held":  # the flow returned a state instead of an error
-            raise _waits(desk, source)
+            raise _waits(kept, source)
     own = work is not None and asked.answered_by is None
     release = kept.release(source.number)
     return QuestionAnswer(
@@ -403,7 +402,7 @@ def _use_earlier(desk: Desk, kept: KeptQuestions, number: int) -> None:
             return
         for each, stage in kept.about(asked.asks):
             if each.cost >= asked.cost and stage == "held":
-                raise _waits(desk, each)
+                raise _waits(kept, each)
 
 
 def release_to_make(desk: Desk, number: int) -> Unanswered | None:
@@ -418,7 +417,7 @@ def release_to_make(desk: Desk, number: int) -> Unanswered | None:
         BudgetRefused: if the desk was closed before the release began.
         Unpublished: if its release ended without an answer.
     """
-    kept = KeptQuestions(desk, open_ledger(desk.home))
+    kept = KeptQuestions(desk)
     asked = kept.find(number)
     if asked.answered_by is not None:
         return None
@@ -457,8 +456,8 @@ def _read_answer(
     return answer_query(bundle, sources_of(bundle), asked.text, level=level, sampling=sampling)
 
 
-def _waits(desk: Desk, asked: KeptQuestion) -> Held:
-    release = KeptQuestions(desk, open_ledger(desk.home)).release(asked.number)
+def _waits(kept: KeptQuestions, asked: KeptQuestion) -> Held:
+    release = kept.release(asked.number)
     return Held(
         f"Question {asked.number} is measured, and its answer awaits approval. A privacy officer"
         f" can publish it with `dp-release release publish {release} --by NAME --reason TEXT`."
@@ -490,13 +489,13 @@ def _consider(
     terms = desk.terms
     asked = read_asked(question, terms.schema)
     cost, payer = _epsilon(desk, epsilon), _payer(desk, user)
-    ledger = open_ledger(desk.home)
+    kept = KeptQuestions(desk)
+    ledger = kept.ledger
     if ledger.desk_data_owner(desk.account, desk.data) is not None:  # since it was opened
         raise _closed_desk(
             f"{desk.account!r} is closed, because its data belong to an account of another family;"
             " a privacy officer can open it again with other data."
         )
-    kept = KeptQuestions(desk, ledger)
     schema = question_schema(asked, terms.schema)
     asks = digest([[*asked.measured], schema_hash(schema), terms.document()["data"]])
     earlier = None if anew else kept.best_answered(asks, cost)

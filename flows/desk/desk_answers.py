@@ -23,7 +23,7 @@ def desk_answer(desk: Desk, ledger: Ledger) -> CommandAnswer:
         desk: The desk.
         ledger: The ledger of its home.
     """
-    terms, kept = desk.terms, KeptQuestions(desk, ledger)
+    terms, kept = desk.terms, KeptQuestions(desk)
     allowances = [
         {"user": user, "account": name, "left": amount_left(account.terms, account.left)}
         for user, name in ((None, terms.account), *terms.users.items())

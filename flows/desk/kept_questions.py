@@ -11,16 +11,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.canonical import canonical_json
 from flows.desk.asked_question import Kind
 from flows.desk.desk import Desk
+from tasks.run.home import open_ledger
 from tasks.support.run_folder import RunFolder, write_atomically
-
-if TYPE_CHECKING:
-    from tasks.ledger.ledger import Ledger
 
 VERSION = 1
 Stage = Literal["admitted", "begun", "held", "answered", "ended"]
@@ -71,9 +69,9 @@ class KeptQuestions:
         ledger: The ledger of its home.
     """
 
-    def __init__(self, desk: Desk, ledger: Ledger) -> None:
-        """Name the desk and the ledger of its home."""
-        self._desk, self.ledger = desk, ledger
+    def __init__(self, desk: Desk) -> None:
+        """Open the ledger of a desk's home."""
+        self._desk, self.ledger = desk, open_ledger(desk.home)
 
     def all(self) -> tuple[KeptQuestion, ...]:
         """Return all questions, by number."""

@@ -14,6 +14,7 @@ from dp_core.client.released import ReleasedKind
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.reconstructor import Reconstructor
 from dp_core.methods.selection.selector import PlannedSelector, Selector
+from dp_core.plan.release_spec import name_of
 
 PROTOCOLS: dict[registry.Family, Any] = {"selection": Selector, "reconstruction": Reconstructor}
 # A class of a family's folder that has all of these is a method.
@@ -91,6 +92,12 @@ def test_a_reconstruction_takes_something_there_is(name):
     takes = registry.find("reconstruction", name).takes
     assert takes, f"{name}: say in `takes` what it is fitted to"
     assert takes <= set(get_args(ReleasedKind))
+
+
+@pytest.mark.parametrize("family", [*PROTOCOLS, "parametric"])
+def test_a_method_knows_its_name(family):
+    for name in registry.available(family):
+        assert name_of(object.__new__(registry.find(family, name))) == name
 
 
 def test_the_protocols_have_what_is_compared():

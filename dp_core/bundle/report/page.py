@@ -242,12 +242,7 @@ def _spending(published: Published) -> list[tuple[str, float, str]]:
 
     What was reserved and not spent is the last.
     """
-    spent: dict[str, Fraction] = {}
-    for row in published.paid:
-        if row.kind == "charge":
-            stage = str(row.body["stage"])
-            spent[stage] = spent.get(stage, Fraction(0)) + Fraction(str(row.body["cost"]))
-    limit = published.currency.limit
+    spent, limit = published.spent, published.currency.limit
     shares = [
         (_STAGE_WORDS.get(stage, stage), 100 * float(cost / limit), f"spent{number % 7}")
         for number, (stage, cost) in enumerate(spent.items())

@@ -49,7 +49,7 @@ def made_from(published: Published) -> tuple[str, ...]:
             f"{plural(kept, 'noisy cell')} of {plural(len(sparse), 'table')} that reached a"
             f" threshold of {_range([item.threshold for item in sparse])} records"
         )
-    asked = [_mechanism_and_question(row.body) for row in published.paid if row.kind == "charge"]
+    asked = [_mechanism_and_question(row.body) for row in published.paid]
     choices = sum(mechanism == "noisy-max" for mechanism, _ in asked)
     if choices:
         found.append(plural(choices, "private choice"))
@@ -77,7 +77,7 @@ def headline(published: Published) -> tuple[int, str]:
         if beyond:
             return tables, f"noisy {'tables and ' if beyond < tables else ''}interactions"
         return tables, "noisy table" if tables == 1 else "noisy tables"
-    asked = [_mechanism_and_question(row.body) for row in published.paid if row.kind == "charge"]
+    asked = [_mechanism_and_question(row.body) for row in published.paid]
     choices = sum(mechanism == "noisy-max" for mechanism, _ in asked)
     if choices:
         return choices, "private choice" if choices == 1 else "private choices"
@@ -116,14 +116,7 @@ def private_choices(published: Published) -> Chosen | None:
             levels.append((column.name, kept, choice.among.bins, choice.drawn))
         else:
             bins.append(column.name)
-    cost = sum(
-        (
-            Fraction(str(receipt.body["cost"]))
-            for receipt in published.paid
-            if receipt.kind == "charge" and receipt.body["stage"] == "domain"
-        ),
-        Fraction(0),
-    )
+    cost = published.spent.get("domain", Fraction(0))
     return Chosen(
         bins=tuple(bins),
         levels=tuple(levels),

@@ -29,71 +29,43 @@ from dp_core.bundle.files.linked_sets import (
     join_households,
     read_linked_set,
 )
-from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.files.parquet_file import read_parquet
-from dp_core.bundle.quality.table_fit import (
-    TableFit,
-    check_fit,
-    columns_of,
-    comparable,
-    mean_tvd,
-    ruled_tables,
-)
+from dp_core.bundle.quality.table_fit import TableFit, mean_tvd, ruled_tables
 from dp_core.bundle.verification.claims import Charge, Claims
+from dp_core.bundle.verification.examined import Examined, counts_of_sets
 from dp_core.errors import BadInput
 from dp_core.kernel.canonical import canonical_json
-from dp_core.kernel.counting.dataset import Dataset
-from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.kernel.mechanisms.additive_noise import GaussianEvent, LaplaceEvent
 from dp_core.kernel.questions.table_distance import TableChecks
 from dp_core.methods.reconstruction.estimates.pooled_parts import pooled_records
-from dp_core.metrics.marginal_error import HouseholdTally, Tally
 from dp_core.metrics.noise_size import Noise
 from dp_core.metrics.quality_figures import charged_json
-from dp_core.plan.quality_checks import countable, public_figures, reference_counts
+from dp_core.plan.quality_checks import public_figures, reference_counts
 from dp_core.schema.decoding import codes_of
 from dp_core.schema.definition import Schema
-from dp_core.schema.grid import Coarsening
 from dp_core.schema.rules.column_rules import RuleRows, Units
 from dp_core.schema.rules.row_rules import RowRule, row_rules
 from dp_core.schema.structure.member_rules import households_that_break
-from dp_core.tables.household_rows import pair_row_pieces
 
 _SAME = 2e-6
 """Largest difference between the results of two machines in a figure of six digits."""
 
 
-def check_figures(
-    folder: Path,
-    document: Mapping[str, Any],
-    claims: Claims,
-    measured: Callable[[], Sequence[Measured]],
-    fits: Callable[[], Sequence[TableFit]],
-    best: Callable[[], Sequence[TableFit]],
-) -> str | tuple[str, ...]:
-    """Return that the published figures agree with receipts and files, or which do not.
-
-    Args:
-        folder: The bundle.
-        document: The statement.
-        claims: Its claims.
-        measured: Returns the noisy tables.
-        fits: Returns the distance of the sets from them, `fits_of_sets`.
-        best: Returns the same of the best set.
-    """
-    stated, planned = document["checks"], claims.plan["spec"].get("checks", {})
+def check_figures(bundle: Examined) -> str | tuple[str, ...]:
+    """Return that the published figures agree with receipts and files, or which do not."""
+    claims, stated = bundle.claims, bundle.document["checks"]
+    planned = claims.plan["spec"].get("checks", {})
     if set(stated) != {"public", "charged"}:
         return ("The statement's checks do not consist of public and charged figures.",)
     tables = [tuple(str(name) for name in table) for table in planned.get("tables", ())]
     paid = [charge for charge in claims.charges if charge.stage == "checks"]
-    records = int(document["sets"]["records"]["value"])
-    wrong: list[str] = []
+    records, wrong = bundle.records, list[str]()
     estimated = not claims.relation.rows_public and (claims.schema.totals or not claims.sets)
-    if estimated and records != pooled_records(claims.schema.domain, measured()):
+    if estimated and records != pooled_records(claims.schema.domain, bundle.measured):
         wrong.append("The number of records does not follow from the noisy tables.")
     if tables:
-        tallies = counts_of_sets(folder, claims.schema, range(1, claims.sets + 1), tables)
+        tallies = counts_of_sets(bundle.folder, claims.schema, range(1, claims.sets + 1), tables)
         references = tuple(reference_counts(tallies, tables, records))
         asked = TableChecks(tuple(tables), references, claims.relation.shares)
         wrong += _charge_faults(stated["charged"], asked.asks(), paid, claims, records)
@@ -104,9 +76,9 @@ def check_figures(
     if named and named != [figure.name for figure in public_figures([], [], 0)]:
         wrong.append("The public checks are not those of every statement.")
     elif named or any(item["figure"] == "fit" for item in planned.get("thresholds", ())):
-        wrong += _public(stated["public"], fits())
+        wrong += _public(stated["public"], bundle.fits)
     if claims.best is not None and (named or claims.best.tvd is not None):
-        made = mean_tvd(best())
+        made = mean_tvd(bundle.fits_of_best)
         if made is not None and not same_figure(claims.best.tvd, made):
             wrong.append("The distance of the best set does not follow from noisy tables and set.")
     if wrong:
@@ -176,112 +148,14 @@ def same_figure(stated: Any, made: object) -> bool:
     return bool(stated == made)
 
 
-def fits_of_sets(
-    folder: Path,
-    claims: Claims,
-    measured: Sequence[Measured],
-    records: float,
-    numbers: Sequence[int],
-) -> tuple[TableFit, ...]:
-    """Return the distance of the published sets from each noisy table and interaction.
-
-    Args:
-        folder: The bundle.
-        claims: Claims of its statement.
-        measured: Its noisy tables.
-        records: Stated number of records.
-        numbers: Numbers of the sets.
-
-    Raises:
-        BadInput: if a file cannot be read, or contains values that the schema does not allow.
-    """
-    domain = countable(claims.schema)
-    compared = comparable(measured, domain)
-    cliques = [columns_of(item) for item in compared] or [domain.columns[:1]]
-    tallies = counts_of_sets(folder, claims.schema, numbers, cliques)
-    return check_fit(compared, tallies, records=records)
-
-
-def counts_of_sets(
-    folder: Path, schema: Schema, numbers: Sequence[int], cliques: Iterable[Clique]
-) -> tuple[Tally, ...]:
-    """Return the counts of each set of a bundle in some tables, in the codes of the schema.
-
-    Args:
-        folder: The bundle.
-        schema: Schema by which the sets were decoded; with a grid, the schema on the grid.
-        numbers: Numbers of the sets.
-        cliques: Columns of each table.
-
-    Raises:
-        BadInput: if a file cannot be read, or contains values that the schema does not allow.
-    """
-    wanted = tuple(dict.fromkeys(cliques))
-    if schema.linked is not None:
-        return tuple(_counts_of_linked(folder, schema, number, wanted) for number in numbers)
-    coarsening = Coarsening(schema) if schema.coarse is not None else None
-    domain = schema.domain if coarsening is None else coarsening.domain
-    domain = domain.project(
-        tuple(name for name in domain.columns if any(name in clique for clique in wanted))
-    )
-    found = []
-    for number in numbers:
-        path = folder / synthetic_path(number)
-        tally = Tally(domain, wanted)
-        try:
-            for batch in read_parquet(path, domain.columns):
-                codes = [
-                    codes_of(schema.column(name), batch.column(name)) for name in domain.columns
-                ]
-                if coarsening is not None:
-                    pairs = zip(domain.columns, codes, strict=True)
-                    codes = [coarsening.codes(name, each) for name, each in pairs]
-                tally.add(Dataset(domain, np.stack(codes)))
-        except (OSError, pa.ArrowException, ValueError, LookupError):
-            raise BadInput(
-                f"{synthetic_path(number)} cannot be counted: it contains values that the schema"
-                " does not allow."
-            ) from None
-        found.append(tally)
-    return tuple(found)
-
-
-def _counts_of_linked(
-    folder: Path, schema: Schema, number: int, cliques: Sequence[Clique]
-) -> HouseholdTally:
-    """Return the counts of one set of linked tables, in households."""
-    tally = HouseholdTally(schema.domain, cliques)
-    try:
-        rows = codes_of_set(schema, read_linked_set(folder, schema, number))
-    except (pa.ArrowException, ValueError, LookupError):
-        raise BadInput(
-            f"Set {number} cannot be counted: it contains values that the schema does not allow."
-        ) from None
-    assert schema.linked is not None
-    for piece, *_ in pair_row_pieces(schema.linked, schema.domain, rows):
-        tally.add(piece)
-    return tally
-
-
 _Rules: TypeAlias = tuple[RowRule[Any], ...]
 _Read: TypeAlias = Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 """Returns some columns of all rows."""
 
 
-def check_rules(
-    folder: Path,
-    document: Mapping[str, Any],
-    claims: Claims,
-    fits: Callable[[], Sequence[TableFit]],
-) -> str | tuple[str, ...]:
-    """Return that all rows obey the rules and that the statement says so, or what is wrong.
-
-    Args:
-        folder: The bundle.
-        document: The statement.
-        claims: Its claims.
-        fits: Returns the distance of the sets from the noisy tables, `fits_of_sets`.
-    """
+def check_rules(bundle: Examined) -> str | tuple[str, ...]:
+    """Return that all rows obey the rules and that the statement says so, or what is wrong."""
+    folder, claims = bundle.folder, bundle.claims
     schema = claims.schema.coarse or claims.schema
     rules = [*dict.fromkeys(rule.text for rule in row_rules(schema))]
     rules += [rule.text for rule in schema.member_rules]
@@ -305,7 +179,8 @@ def check_rules(
             continue
         wrong += [f"{path} {what}" for what in broken]
     if not wrong and claims.sets and (schema.rules or schema.member_rules):
-        stated, made = document["sets"]["rules"], ruled_tables(claims.schema, fits()) or {}
+        stated = bundle.document["sets"]["rules"]
+        made = ruled_tables(claims.schema, bundle.fits) or {}
         wrong += [
             f"'sets.rules.{name}' of the statement does not follow from tables and sets."
             for name, value in made.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from dp_core.bundle.statement.deployment_registry import REGISTRY, registry_text
 from dp_core.bundle.statement.release_json import STATEMENT, file_record, origin_of
 from dp_core.bundle.statement.sections import TOLERANCE
 from dp_core.bundle.verification.claims import Claims
+from dp_core.bundle.verification.examined import Examined
 from dp_core.errors import BadInput
 from dp_core.inference.combining_rules import ORIGINS
 from dp_core.kernel.coding.problems import Problem
@@ -89,19 +90,13 @@ def check_files(
     return tuple(wrong) or f"All {len(listed)} files are as published, and there are no others."
 
 
-def check_copies(
-    folder: Path, document: Mapping[str, Any], claims: Claims
-) -> str | tuple[str, ...]:
+def check_copies(bundle: Examined) -> str | tuple[str, ...]:
     """Return that the copies agree with the statement, or which ones do not.
 
     The copies follow from the statement. They are the citation, the registry entry, the codebook,
     and the sentences of the report about rules and public totals.
-
-    Args:
-        folder: The bundle.
-        document: Its statement.
-        claims: The claims of the statement.
     """
+    folder, document = bundle.folder, bundle.document
     origin = origin_of(document["method"]["plan"])
     # For an unknown method, the entry may state any origin.
     origins = ORIGINS if origin == "unknown" else (origin,)
@@ -114,16 +109,17 @@ def check_copies(
         for name, contents in made.items()
         if (folder / name).is_file() and (folder / name).read_bytes() not in contents
     ]
-    wrong += _codebook_differs(folder, document, claims)
-    wrong += _report_differs(folder, claims)
+    wrong += _codebook_differs(bundle)
+    wrong += _report_differs(folder, bundle.claims)
     return tuple(wrong) or (
         f"{CITATION}, {REGISTRY}, {CODEBOOK}, and the sentences of {REPORT} about rules and public"
         f" totals, agree with {STATEMENT}."
     )
 
 
-def _codebook_differs(folder: Path, document: Mapping[str, Any], claims: Claims) -> list[str]:
+def _codebook_differs(bundle: Examined) -> list[str]:
     """Return a sentence if the codebook does not follow from the statement's schema and files."""
+    folder, document, claims = bundle.folder, bundle.document, bundle.claims
     if not (folder / CODEBOOK).is_file():
         return []
     made = codebook(claims.schema, document["files"], document["release"], claims.sets)
@@ -151,11 +147,12 @@ def _report_differs(folder: Path, claims: Claims) -> list[str]:
     return [f"{REPORT} does not agree with {STATEMENT} in a sentence about rules or public totals."]
 
 
-def check_sets(folder: Path, claims: Claims) -> str | tuple[str, ...]:
+def check_sets(bundle: Examined) -> str | tuple[str, ...]:
     """Return that the sets are as statement and codebook describe them, or which are not.
 
     Of linked tables, keys and links of both tables are checked, too.
     """
+    folder, claims = bundle.folder, bundle.claims
     schema, sets, wrong = claims.schema, claims.sets, list[str]()
     if claims.reserve.body["sets"] != sets:
         wrong.append(f"{STATEMENT} states another number of sets than was reserved.")
@@ -294,17 +291,10 @@ def missed_totals(folder: Path, schema: Schema, numbers: Sequence[int]) -> list[
     return wrong
 
 
-def check_expectations(
-    folder: Path, listed: Collection[str], claims: Claims
-) -> str | tuple[str, ...]:
-    """Return that the file agrees with schema and sets, or what does not.
-
-    Args:
-        folder: The bundle.
-        listed: Files that the statement lists.
-        claims: Its claims.
-    """
-    if EXPECTATIONS not in listed:
+def check_expectations(bundle: Examined) -> str | tuple[str, ...]:
+    """Return that the file of expectations agrees with schema and sets, or what does not."""
+    folder, claims = bundle.folder, bundle.claims
+    if EXPECTATIONS not in bundle.document["files"]:
         judged = "The sets were not judged by a suite of expectations."
         return judged if claims.sets else "There are no sets to which expectations apply."
     stated = json.loads((folder / EXPECTATIONS).read_bytes().decode("utf-8"))

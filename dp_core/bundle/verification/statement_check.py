@@ -24,6 +24,7 @@ from dp_core.bundle.verification.claims import (
     unknown_method,
     unknown_selection,
 )
+from dp_core.bundle.verification.examined import Examined
 from dp_core.inference.combining_rules import ORIGINS, inference_statement
 from dp_core.kernel.canonical import canonical_json
 from dp_core.kernel.document import UNIT_KEYS
@@ -43,19 +44,16 @@ _ELSEWHERE = ("format", "decision", "checks", "software", "files", "signature", 
 """Other keys of a statement that are not compared here."""
 
 
-def check_statement(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
+def check_statement(bundle: Examined) -> str | tuple[str, ...]:
     """Return that every part of a statement follows from plan and receipts, or which do not.
 
     The statement is made again from plan and receipts. Only `_published` takes values from it.
-
-    Args:
-        document: The statement.
-        claims: Its claims.
 
     Raises:
         Undecided: if no part differs but the plan's method is unknown, because the method decides
             what the statement says about intervals.
     """
+    document, claims = bundle.document, bundle.claims
     spec = claims.plan["spec"]
     made = statement(_published(document, claims), document["files"])
     made["method"]["schema_sha256"] = spec["schema"]["sha256"]
@@ -177,14 +175,9 @@ def _published(document: Mapping[str, Any], claims: Claims) -> Published:
     )
 
 
-def check_decision(document: Mapping[str, Any], claims: Claims) -> str | tuple[str, ...]:
-    """Return that the release was published as plan and receipts say, or what differs.
-
-    Args:
-        document: The statement.
-        claims: Its claims.
-    """
-    wrong: list[str] = []
+def check_decision(bundle: Examined) -> str | tuple[str, ...]:
+    """Return that the release was published as plan and receipts say, or what differs."""
+    document, claims, wrong = bundle.document, bundle.claims, list[str]()
     body: Mapping[str, Any] = claims.settled.body if claims.settled else {}
     mode = claims.plan["spec"].get("publish", "at-once")
     approval = body.get("decision")

@@ -7,17 +7,15 @@ implies the claimed guarantee. It cannot show that the noise was drawn as stated
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dp_core.accounts.chain_audit import first_bad_link
 from dp_core.accounts.signatures import fingerprint, is_signed
-from dp_core.bundle.best_set import BEST
 from dp_core.bundle.files.codebook import MARGINALS
-from dp_core.bundle.files.marginals_file import Measured, read_marginals
+from dp_core.bundle.files.marginals_file import Measured
 from dp_core.bundle.statement.release_json import (
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -31,7 +29,8 @@ from dp_core.bundle.verification.charges_check import (
     check_tables,
 )
 from dp_core.bundle.verification.claims import Claims, Undecided, program_of, read_claims
-from dp_core.bundle.verification.figures_check import check_figures, check_rules, fits_of_sets
+from dp_core.bundle.verification.examined import Examined
+from dp_core.bundle.verification.figures_check import check_figures, check_rules
 from dp_core.bundle.verification.files_check import (
     check_copies,
     check_expectations,
@@ -210,37 +209,26 @@ def verify(
     claims = _attempt("receipts", lambda: read_claims(document))
     if isinstance(claims, Check):
         return Verification(folder, (*checks, claims))
+    bundle = Examined(folder, document, claims)
     checks.append(_guard("receipts", lambda: _receipts(claims)))
     checks.append(_guard("ledger", lambda: _ledger(claims)))
     checks.append(_guard("signature", lambda: _signature(claims, trusted)))
-    checks.append(_guard("wording", lambda: check_statement(document, claims)))
-    checks.append(_guard("copies", lambda: check_copies(folder, document, claims)))
+    checks.append(_guard("wording", lambda: check_statement(bundle)))
+    checks.append(_guard("copies", lambda: check_copies(bundle)))
     checks.append(_guard("guarantee", lambda: check_guarantee(claims.payer)))
     checks.append(_guard("charges", lambda: check_charges(claims.payer)))
-    # Several checks use the noisy tables and the distance of the sets from them.
-    measured = cache(lambda: read_marginals(folder / MARGINALS, claims.schema))
-    records = cache(lambda: int(document["sets"]["records"]["value"]))
-    inferred = range(1, claims.sets + 1)
-    fits = cache(lambda: fits_of_sets(folder, claims, measured(), records(), inferred))
-    fits_of_best = cache(lambda: fits_of_sets(folder, claims, measured(), records(), (BEST,)))
-    checks += _tables(measured, document, claims)
+    checks += _tables(bundle)
     if claims.earlier is not None or measurements is not None:
         checks.append(
             _guard("measurements", lambda: check_measurements(folder, claims, measurements, first))
         )
-    checks.append(
-        _guard(
-            "checks", lambda: check_figures(folder, document, claims, measured, fits, fits_of_best)
-        )
-    )
-    checks.append(_guard("decision", lambda: check_decision(document, claims)))
-    checks.append(_guard("sets", lambda: check_sets(folder, claims)))
+    checks.append(_guard("checks", lambda: check_figures(bundle)))
+    checks.append(_guard("decision", lambda: check_decision(bundle)))
+    checks.append(_guard("sets", lambda: check_sets(bundle)))
     schema = claims.schema
     if schema.rules or schema.zeros or schema.member_rules or schema.nested is not None:
-        checks.append(_guard("rules", lambda: check_rules(folder, document, claims, fits)))
-    checks.append(
-        _guard("expectations", lambda: check_expectations(folder, document["files"], claims))
-    )
+        checks.append(_guard("rules", lambda: check_rules(bundle)))
+    checks.append(_guard("expectations", lambda: check_expectations(bundle)))
     return Verification(folder, tuple(checks))
 
 
@@ -369,10 +357,8 @@ def _key_text(public: str) -> str:
     return f"key {fingerprint(public)}; compare this fingerprint with one from the publisher"
 
 
-def _tables(
-    read: Callable[[], Sequence[Measured]], document: Mapping[str, Any], claims: Claims
-) -> list[Check]:
-    measured = _attempt("tables", read)
+def _tables(bundle: Examined) -> list[Check]:
+    claims, measured = bundle.claims, _attempt("tables", lambda: bundle.measured)
     if isinstance(measured, Check):
         return [measured]
     found = [_guard("tables", lambda: check_tables(measured, claims.payer))]
@@ -380,7 +366,7 @@ def _tables(
         found.append(_guard("domain", lambda: _domain(measured, claims.schema)))
     if claims.schema.coarse is not None:
         # Sets of a method on a grid are not drawn within bins, so there is nothing to recompute.
-        if "densities" in document["method"]:
+        if "densities" in bundle.document["method"]:
             sentence = f"{STATEMENT} states densities within bins, but the method draws on a grid."
             found.append(Check("densities", False, sentence))
     elif any(map(may_have_density, claims.schema.columns)):

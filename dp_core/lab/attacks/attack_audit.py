@@ -11,7 +11,7 @@ control. An attack that does no better than the baseline is too weak to say anyt
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.lab.attacks.membership import (
+    Attacked,
     Estimate,
     Make,
     MembershipResult,
@@ -126,7 +127,8 @@ def attack_audit(
     targets = [random_records(data, number, rng) for data in (members, control)]
     reference = random_records(resample(members, rng), MOST_SYNTHETIC, rng)
     names = members.domain.columns
-    sides = (members, control, searched, values)
+    attacked = Attacked(members, control, searched, values)
+    near = Attacked(targets[0], targets[1], searched, values)
     shadow = shadow_reference = None
     if make is not None:
         pool = Dataset(members.domain, np.concatenate([members.codes, control.codes], axis=1))
@@ -141,15 +143,17 @@ def attack_audit(
         members=members.rows,
         control=control.rows,
         permitted_advantage=permitted,
-        membership_by_distance=distance_attack(targets[0], targets[1], searched, values, rng=rng),
+        membership_by_distance=distance_attack(near, rng=rng),
         membership_by_distance_of_a_resample=distance_attack(
-            targets[0], targets[1], reference, values, rng=rng
+            replace(near, synthetic=reference), rng=rng
         ),
         membership_by_shadow=shadow,
         membership_by_shadow_of_a_resample=shadow_reference,
-        singling_out=singling_out(*sides, rng=rng),
-        linkability=linkability(*sides, rng=rng) if len(names) > 1 else None,
-        inference=inference(*sides, secrets=names[-SECRETS:], rng=rng) if len(names) > 1 else (),
+        singling_out=singling_out(attacked, rng=rng),
+        linkability=linkability(attacked, rng=rng) if len(names) > 1 else None,
+        inference=(
+            inference(attacked, secrets=names[-SECRETS:], rng=rng) if len(names) > 1 else ()
+        ),
     )
 
 
@@ -214,14 +218,7 @@ class Predicate:
         return int(inside.sum())
 
 
-def singling_out(
-    members: Dataset,
-    control: Dataset,
-    synthetic: Dataset,
-    values: CodeValues,
-    *,
-    rng: np.random.Generator,
-) -> AttackResult | None:
+def singling_out(attacked: Attacked, *, rng: np.random.Generator) -> AttackResult | None:
     """Return how often a predicate that only one synthetic record meets is met by only one member.
 
     A predicate takes a synthetic record and some of its columns: equal for a nominal column, at
@@ -230,17 +227,16 @@ def singling_out(
     depends on it. Giomi et al. (2023), Section 4.1, multivariate.
 
     Args:
-        members: Records from which the synthetic ones were made.
-        control: Records from which they were not.
-        synthetic: The synthetic records.
-        values: The ordered columns and their numbers.
+        attacked: What is attacked.
         rng: Generator of the predicates.
 
     Returns:
         The result; None if no predicate is met by one synthetic record.
     """
-    number = min(members.rows, control.rows)
-    members, control = (random_records(data, number, rng) for data in (members, control))
+    synthetic, values = attacked.synthetic, attacked.values
+    sides = (attacked.members, attacked.control)
+    number = min(data.rows for data in sides)
+    members, control = (random_records(data, number, rng) for data in sides)
     columns = min(SINGLED_BY, len(synthetic.domain))
     asked = _distinct_predicates(synthetic, values, columns, rng)
     if not asked:
@@ -325,14 +321,7 @@ def _guess(values: CodeValues, columns: int, rng: np.random.Generator) -> Predic
     return Predicate(tuple(int(axis) for axis in axes), tuple(codes))
 
 
-def linkability(
-    members: Dataset,
-    control: Dataset,
-    synthetic: Dataset,
-    values: CodeValues,
-    *,
-    rng: np.random.Generator,
-) -> AttackResult:
+def linkability(attacked: Attacked, *, rng: np.random.Generator) -> AttackResult:
     """Return how often the synthetic file links two halves of a record.
 
     The attacker has two files of the same persons, each with every second column. Two of their
@@ -340,14 +329,15 @@ def linkability(
     neighbours. Giomi et al. (2023), Section 4.2.
 
     Args:
-        members: Records from which the synthetic ones were made.
-        control: Records from which they were not.
-        synthetic: The synthetic records.
-        values: The ordered columns and their numbers.
+        attacked: What is attacked.
         rng: Generator of the targets, of ties and of the baseline.
     """
+    synthetic, members = attacked.synthetic, attacked.members
     names = members.domain.columns
-    halves = [RecordDistances(synthetic, values, columns) for columns in (names[::2], names[1::2])]
+    halves = [
+        RecordDistances(synthetic, attacked.values, columns)
+        for columns in (names[::2], names[1::2])
+    ]
 
     def link_rate(data: Dataset) -> Rate:
         targets = random_records(data, ATTEMPTS, rng)
@@ -355,7 +345,7 @@ def linkability(
 
     size = min(ATTEMPTS, members.rows)
     lucky = _agreement_rate(*(rng.integers(0, synthetic.rows, size) for _ in range(2)))
-    return AttackResult("linkability", link_rate(members), link_rate(control), lucky)
+    return AttackResult("linkability", link_rate(members), link_rate(attacked.control), lucky)
 
 
 def _agreement_rate(first: NDArray[np.int64], second: NDArray[np.int64]) -> Rate:
@@ -363,13 +353,7 @@ def _agreement_rate(first: NDArray[np.int64], second: NDArray[np.int64]) -> Rate
 
 
 def inference(
-    members: Dataset,
-    control: Dataset,
-    synthetic: Dataset,
-    values: CodeValues,
-    *,
-    secrets: Sequence[str],
-    rng: np.random.Generator,
+    attacked: Attacked, *, secrets: Sequence[str], rng: np.random.Generator
 ) -> tuple[AttackResult, ...]:
     """Return how often the nearest synthetic record has the target's level of a secret column.
 
@@ -378,18 +362,16 @@ def inference(
     right; anonymeter allows 5 %.
 
     Args:
-        members: Records from which the synthetic ones were made.
-        control: Records from which they were not.
-        synthetic: The synthetic records.
-        values: The ordered columns and their numbers.
+        attacked: What is attacked.
         secrets: Columns to infer, one after the other.
         rng: Generator of the targets, of ties and of the baseline.
 
     Returns:
         One result for each secret.
     """
-    distances = RecordDistances(synthetic, values)
-    sides = [random_records(data, ATTEMPTS, rng) for data in (members, control)]
+    synthetic = attacked.synthetic
+    distances = RecordDistances(synthetic, attacked.values)
+    sides = [random_records(data, ATTEMPTS, rng) for data in (attacked.members, attacked.control)]
     hits = [dict.fromkeys(secrets, 0) for _ in sides]
     for targets, found in zip(sides, hits, strict=True):
         for part, whole in distances.blocks(targets):

@@ -126,27 +126,34 @@ class MembershipResult:
     auc: float
 
 
-def distance_attack(
-    members: Dataset,
-    control: Dataset,
-    synthetic: Dataset,
-    values: CodeValues,
-    *,
-    rng: np.random.Generator,
-) -> MembershipResult:
+@dataclass(frozen=True, slots=True, eq=False)
+class Attacked:
+    """What an attack is made on.
+
+    Attributes:
+        members: Records from which the synthetic ones were made.
+        control: Records from which they were not.
+        synthetic: The synthetic records.
+        values: The ordered columns and their numbers.
+    """
+
+    members: Dataset
+    control: Dataset
+    synthetic: Dataset
+    values: CodeValues
+
+
+def distance_attack(attacked: Attacked, *, rng: np.random.Generator) -> MembershipResult:
     """Return the success of calling those records members that are close to a synthetic one.
 
     Args:
-        members: Records from which the synthetic ones were made; at least two.
-        control: Records from which they were not; at least two.
-        synthetic: The synthetic records.
-        values: The ordered columns and their numbers.
+        attacked: What is attacked, with at least two members and two controls.
         rng: Generator that halves members and control.
     """
     from scipy import stats
 
-    distances = RecordDistances(synthetic, values)
-    near, far = distances.closest(members), distances.closest(control)
+    distances = RecordDistances(attacked.synthetic, attacked.values)
+    near, far = distances.closest(attacked.members), distances.closest(attacked.control)
     if min(near.size, far.size) < 2:
         raise ValueError("Membership inference needs two members and two controls.")
     halves = [np.array_split(rng.permutation(part), 2) for part in (near, far)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from dp_core.lab.evaluation.evaluation_page import page_environment
+from dp_core.lab.evaluation.evaluation_page import page_template
 from dp_core.lab.measures.inference_agreement import MEANING, Agreement, Coefficient, Outcome
 from dp_core.text.pages.answer import plain
 
@@ -84,7 +84,7 @@ def as_html(comparison: Comparison, *, picture: str) -> str:
         comparison: Content of the page.
         picture: Address of the stacked bars relative to the page.
     """
-    template = page_environment(Path(__file__).parent).get_template("inference_page.html.jinja")
+    template = page_template(Path(__file__).with_name("inference_page.html.jinja"))
     return template.render(**comparison.values(), picture=picture, meaning=MEANING)
 
 

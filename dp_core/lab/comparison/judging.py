@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +25,14 @@ from dp_core.lab.measures.classification import misclassification, svm_accuracy
 from dp_core.lab.measures.table_errors import (
     KINDS,
     countable,
+    full_tables,
     max_cell_error,
     random_range_queries,
     relative_entropy,
     tables_by_kind,
     tables_in_own_units,
 )
-from dp_core.metrics.marginal_error import TRIPLES, Tally, batches, small_cliques, tvd, within_limit
+from dp_core.metrics.marginal_error import TRIPLES, small_cliques, tvd, within_limit
 
 JOINT_CELLS = 1 << 22
 """Largest joint table, in cells, for which relative entropy is computed."""
@@ -139,26 +141,29 @@ def noisy_numbers(released: Sequence[Released]) -> int | None:
 
 
 def _tables(real: Dataset, synthetic: Dataset) -> dict[str, float]:
-    domain = real.domain
-    found: dict[str, float] = {}
+    figures: dict[str, Sequence[Clique]] = {}
     for ways in (1, 2, 3):
-        wanted: tuple[Clique, ...] = ()
-        if ways <= len(domain):
-            wanted = small_cliques(domain, ways, most=TRIPLES if ways > 2 else None)
-        cliques, _ = within_limit(domain, wanted)
-        distances, cells, entropies = [], [], []
-        for group in batches(domain, cliques):
-            exact, drawn = _tallies(group, real, synthetic)
-            for clique in group:
-                pair = exact.count(clique), drawn.count(clique)
-                distances.append(tvd(*pair))
-                if ways == 2:
-                    cells.append(max_cell_error(*pair))
-                    entropies.append(relative_entropy(*pair, smoothing=SMOOTHING))
-        found[f"tvd{ways}"] = mean_or_nan(distances)
-        if ways == 2:
-            found["cell"], found["kl2"] = max(cells, default=math.nan), mean_or_nan(entropies)
-    return found
+        wanted = small_cliques(real.domain, ways, most=TRIPLES if ways > 2 else None)
+        figures[f"tvd{ways}"], _ = within_limit(real.domain, wanted)
+    every = tuple(itertools.chain.from_iterable(figures.values()))
+    return _table_figures(figures, full_tables(every, (real, synthetic)))
+
+
+def _table_figures(
+    figures: Mapping[str, Sequence[Clique]], tables: Iterable[tuple[Clique, Sequence[NDArray[Any]]]]
+) -> dict[str, float]:
+    """Return the mean TVD of the tables of each figure, and what pairs of columns have besides."""
+    distances, cells, entropies = {}, [], []
+    for clique, pair in tables:
+        distances[clique] = tvd(*pair)
+        if len(clique) == 2:
+            cells.append(max_cell_error(*pair))
+            entropies.append(relative_entropy(*pair, smoothing=SMOOTHING))
+    found = {
+        name: mean_or_nan([distances[each] for each in cliques if each in distances])
+        for name, cliques in figures.items()
+    }
+    return found | {"cell": max(cells, default=math.nan), "kl2": mean_or_nan(entropies)}
 
 
 def _scores(
@@ -186,18 +191,12 @@ def _scores(
     }
 
 
-def _tallies(cliques: Sequence[Clique], *files: Dataset) -> list[Tally]:
-    return [Tally(data.domain, cliques).add(data) for data in files]
-
-
 def _joint(real: Dataset, synthetic: Dataset) -> float:
     domain = real.domain
     if domain.size() > JOINT_CELLS:
         return math.nan
-    exact, drawn = (
-        tally.count(domain.columns) for tally in _tallies([domain.columns], real, synthetic)
-    )
-    return relative_entropy(exact, drawn, smoothing=SMOOTHING)
+    ((_, pair),) = full_tables([domain.columns], (real, synthetic))
+    return relative_entropy(*pair, smoothing=SMOOTHING)
 
 
 def mean_or_nan(values: Sequence[float]) -> float:
@@ -234,20 +233,10 @@ def judge_linked(real: Dataset, synthetic: Dataset) -> dict[str, float | None]:
     own = domain.project((*linked.household_columns, *linked.person_columns))
     figures = {FIGURE_OF_KIND[kind]: tables for kind, tables in tables_by_kind(linked).items()}
     figures["tvd1"] = tuple((name,) for name in own.columns)
-    figures["tvd3"] = small_cliques(own, 3, most=TRIPLES) if len(own) > 2 else ()
+    figures["tvd3"] = small_cliques(own, 3, most=TRIPLES)
     asked, _ = countable(domain, itertools.chain.from_iterable(figures.values()))
     files = (lambda: [real]), (lambda: [synthetic])
-    distances, cells, entropies = {}, [], []
-    for clique, (exact, drawn) in tables_in_own_units(domain, asked, files):
-        if not exact.any():
-            continue  # no household has two members
-        distances[clique] = tvd(exact, drawn)
-        if len(clique) == 2:
-            cells.append(max_cell_error(exact, drawn))
-            entropies.append(relative_entropy(exact, drawn, smoothing=SMOOTHING))
-    found = {
-        name: mean_or_nan([distances[each] for each in cliques if each in distances])
-        for name, cliques in figures.items()
-    }
-    found["cell"], found["kl2"] = max(cells, default=math.nan), mean_or_nan(entropies)
+    # Nothing is counted among members if no household has two.
+    tables = (each for each in tables_in_own_units(domain, asked, files) if each[1][0].any())
+    found = _table_figures(figures, tables)
     return {name: None if math.isnan(value) else value for name, value in found.items()}

@@ -9,21 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dp_core.bundle.quality.pair_errors import PairError, State, pair_noise, pair_states
 from dp_core.bundle.quality.relations import pool_release
 from dp_core.bundle.report.pictures.heat_map import HeatMap, heat_map, shown_columns
 from dp_core.client.released import Released
 from dp_core.kernel.counting.domain import Clique
-from dp_core.lab.evaluation.evaluation_page import page_environment
+from dp_core.lab.evaluation.evaluation_page import page_template
 from dp_core.metrics.marginal_error import MarginalError
 from dp_core.schema.definition import Schema
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 MOST_PAIRS = 20
 """Most pairs in the list of the worst."""
@@ -90,7 +85,8 @@ class UtilityPage:
             records=self.records,
         )
         maps = _maps(shown, len(columns) - len(shown), pairs, promised, states)
-        return _template().render(
+        template = page_template(Path(__file__).with_name("utility_page.html.jinja"))
+        return template.render(
             notice=notice,
             title=self.title,
             means=_averages(sets),
@@ -177,9 +173,3 @@ def _averages(sets: Sequence[Sequence[MarginalError]]) -> list[tuple[int, float]
         if not math.isnan(error.mean):
             found.setdefault(error.ways, []).append(error.mean)
     return [(ways, math.fsum(means) / len(means)) for ways, means in sorted(found.items())]
-
-
-@cache
-def _template() -> Template:
-    environment = page_environment(Path(__file__).parent)
-    return environment.get_template("utility_page.html.jinja")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,8 +13,7 @@ from dp_core.bundle.report.pictures.heat_map import short_percent
 from dp_core.text.pages.page_html import html_templates
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
-
+    from jinja2 import Template
 
 Style = Literal["score", "share", "number", "times"]
 
@@ -158,21 +158,19 @@ def format_score(score: Score, value: float | None) -> str:
     return f"{value:.4f}" if abs(value) < 10 else f"{value:,.0f}"
 
 
-def page_environment(*folders: Path) -> Environment:
-    """Return an environment with the templates of this room, of the report and of other folders.
-
-    Args:
-        folders: Folders of further templates, which are searched first.
-    """
+@cache
+def page_template(path: Path) -> Template:
+    """Return the template of a page, which may use the templates of this room and of the report."""
     import dp_core.bundle.report as report
 
-    environment = html_templates(*folders, Path(__file__).parent, Path(str(report.__file__)).parent)
+    others = Path(__file__).parent, Path(str(report.__file__)).parent
+    environment = html_templates(path.parent, *others)
     environment.filters["short"] = lambda value: short_percent(value / 100)
     environment.filters["score_rows"] = lambda found: score_rows(found["mean"], found["resample"])
     environment.filters["number"] = lambda value: (
         "–" if value is None else f"{value:.4g}".replace("-", "−")
     )
-    return environment
+    return environment.get_template(path.name)
 
 
 def as_html(notice: str, title: str, found: Mapping[str, Any]) -> str:
@@ -184,7 +182,7 @@ def as_html(notice: str, title: str, found: Mapping[str, Any]) -> str:
         found: Sections by name: `linked` (of linked tables), `scores`, `classifiers` and
             `attacks`; each may be missing, or be a mapping with the one key `problem`.
     """
-    template = page_environment().get_template("evaluation_page.html.jinja")
+    template = page_template(Path(__file__).with_name("evaluation_page.html.jinja"))
     sections = {name: found.get(name) for name in ("linked", "scores", "classifiers", "attacks")}
     return template.render(notice=notice, title=title, **sections)
 

@@ -27,7 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Clique
 from dp_core.lab.field_scores.code_values import CodeValues
-from dp_core.metrics.marginal_error import Tally, batches, small_cliques, within_limit
+from dp_core.lab.measures.table_errors import full_tables
+from dp_core.metrics.marginal_error import small_cliques, within_limit
 
 MOST_PAIRS = 500
 """Largest number of pairs; of more, a sample with a fixed seed is used."""
@@ -114,13 +115,11 @@ def pairwise_correlations(
     )
     numbers = {name: values.values[name] for name in values.ordered}
     order = {name: _in_order(each) for name, each in numbers.items()}
-    for group in batches(domain, wanted):
-        tally = Tally(domain, group).add(data)
-        for one, two in group:
-            table = tally.count((one, two))[np.ix_(order[one], order[two])]
-            sides = numbers[one][order[one]], numbers[two][order[two]]
-            found["pearson"][one, two] = pearson(table, *sides)
-            found["kendall"][one, two] = kendall(table)
+    for (one, two), (counts,) in full_tables(wanted, [data]):
+        table = counts[np.ix_(order[one], order[two])]
+        sides = numbers[one][order[one]], numbers[two][order[two]]
+        found["pearson"][one, two] = pearson(table, *sides)
+        found["kendall"][one, two] = kendall(table)
     return found
 
 
@@ -187,7 +186,7 @@ def group_regression(
     if missing := [name for name in (outcome, predictor) if name not in values.values]:
         raise ValueError(f"Column {missing[0]!r} has no order, so it has no line.")
     sides = values.values[predictor], values.values[outcome]
-    tables = [Tally(data.domain, [names]).add(data).count(names) for data in (real, synthetic)]
+    ((_, tables),) = full_tables([names], (real, synthetic))
     whole = [table.sum(axis=tuple(range(len(by)))) for table in tables]
     found = [GroupLines((), *(_line(table, *sides) for table in whole))]
     if by:

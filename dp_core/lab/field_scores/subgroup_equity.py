@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.metrics.marginal_error import Tally, batches, tvd_by_row, within_limit
+from dp_core.lab.measures.table_errors import full_tables
+from dp_core.metrics.marginal_error import tvd_by_row, within_limit
 
 FEWEST = 30
 """Real records that a level needs to enter the ratio of the worst to the best."""
@@ -109,15 +110,10 @@ def subgroup_equity(
     (size,) = domain.project((column,)).sizes
     own = [np.bincount(data.column(column), minlength=size) for data in (real, synthetic)]
     errors, predicted = np.zeros((2, size, max(len(wanted), 1)))
-    place = 0
-    for group in batches(domain, wanted):
-        tallies = [Tally(domain, group).add(data) for data in (real, synthetic)]
-        for pair in group:
-            true, drawn = (tally.count(pair) for tally in tallies)
-            whole = (noise or {}).get(frozenset(pair), 0.0)
-            errors[:, place] = tvd_by_row(true, drawn)
-            predicted[:, place] = _predicted_tvd(true, own[1], whole * real.rows / size)
-            place += 1
+    for place, (pair, (true, drawn)) in enumerate(full_tables(wanted, (real, synthetic))):
+        whole = (noise or {}).get(frozenset(pair), 0.0)
+        errors[:, place] = tvd_by_row(true, drawn)
+        predicted[:, place] = _predicted_tvd(true, own[1], whole * real.rows / size)
     levels = tuple(
         LevelError(
             code=code,

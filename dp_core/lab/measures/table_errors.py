@@ -30,6 +30,7 @@ from dp_core.kernel.counting.linked_columns import MEMBERS, OTHER, LinkedColumns
 from dp_core.metrics.marginal_error import (
     HouseholdTally,
     MarginalError,
+    Tally,
     batches,
     summarise,
     tvd,
@@ -161,6 +162,16 @@ def random_range_queries(domain: Domain) -> RangeQueries:
     sizes = np.array(domain.sizes, dtype=np.int64)[axes]
     ends = np.sort(rng.integers(0, sizes, size=(2, NUMBER, ways)), axis=0).astype(domain.code_type)
     return RangeQueries(domain, axes, ends[0], ends[1])
+
+
+def full_tables(
+    cliques: Sequence[Clique], files: Sequence[Dataset]
+) -> Iterator[tuple[Clique, list[NDArray[np.int64]]]]:
+    """Yield each of some distinct cliques with its whole table in every file."""
+    for group in batches(files[0].domain, cliques):
+        tallies = [Tally(data.domain, group).add(data) for data in files]
+        for clique in group:
+            yield clique, [tally.count(clique) for tally in tallies]
 
 
 PairRows: TypeAlias = Callable[[], Iterable[Dataset]]

@@ -108,7 +108,7 @@ def _plan_at_once(spec: ReleaseSpec, what: Literal["columns", "joint"]) -> Plan 
 
 def _expected_error(plan: Plan) -> float:
     """Return the expected error of pairs and triples at the largest usual dependence of pairs."""
-    found = expected_error(plan.spec, plan.currency, roughly=True)
+    found = expected_error(plan.spec, plan.currency)
     assert found is not None, "`auto` has a forecast, and `rows_about` is known."
     return found[1].two + found[1].three
 

@@ -34,6 +34,7 @@ from dp_core.metrics.marginal_error import (
 from dp_core.plan.data_location import places_of
 from dp_core.plan.forecast.stage_pace import Machine
 from dp_core.plan.plan import Plan
+from dp_core.plan.release_spec import name_of
 
 LANES = 2
 """Processors that a stage with parallel work uses well; more gain little."""
@@ -158,7 +159,7 @@ def size_of(plan: Plan, processors: int = 1) -> Size:
     cells = sum(number for number in every if number <= most)
     known = [table for table in plan.tables if table.stage == "measure"]
     part = CHOSEN
-    if _name(spec.selector) in A_TABLE_A_COLUMN:
+    if name_of(spec.selector) in A_TABLE_A_COLUMN:
         part = min(1.0, columns / max(pairs, 1))
     chosen = len(known) or math.ceil(part * pairs)
     noisy_cells = sum(table.cells for table in known) or math.ceil(part * cells)
@@ -261,7 +262,7 @@ def _is_parquet(plan: Plan) -> bool:
 
 def _select(plan: Plan, size: Size) -> Work:
     """Return the work of the selection, which some methods do in rounds that fit a model."""
-    name = _name(plan.spec.selector)
+    name = name_of(plan.spec.selector)
     if plan.fixed_selection() is not None:
         return Work(0.05)
     first = 0.3 + 0.0008 * size.pairs
@@ -278,7 +279,7 @@ def _reconstruct(plan: Plan, size: Size) -> Work:
         # What is learnt from all pairs costs as much as the draws of seven sets.
         part = (7 + size.models) / 12
         return Work(0.1 + 0.0055 * part * size.fitted, 12e-6 * part * size.cells)
-    cost = MODELS.get(_name(plan.spec.reconstructor), GUM)
+    cost = MODELS.get(name_of(plan.spec.reconstructor), GUM)
     return Work(
         cost.first + size.models * cost.fit * size.tables / plan.replicates,
         size.models * cost.cell * size.noisy_cells / plan.replicates,
@@ -289,7 +290,7 @@ def _synthesize(plan: Plan, size: Size) -> Work:
     """Return the work of drawing, decoding and writing all sets."""
     cost = GUM
     if not plan.spec.uses_posterior_tables:
-        cost = MODELS.get(_name(plan.spec.reconstructor), GUM)
+        cost = MODELS.get(name_of(plan.spec.reconstructor), GUM)
     by_cells = 2e-6 * size.sets * size.cells if cost.visit else 0.0
     arrays = cost.value * size.set_values + cost.visit * size.set_visits + by_cells
     if plan.spec.schema.linked:
@@ -310,11 +311,6 @@ def _part_in_pieces(rows: int, most: int) -> float:
         return 1.0
     early = max(0, rows - 2 * CHAINS * most)  # records that later pieces correct
     return (EARLY * early + PIECE * (rows - early)) / rows
-
-
-def _name(method: object) -> str:
-    """Return the name of a method: that of its module."""
-    return type(method).__module__.rpartition(".")[2]
 
 
 @dataclass(frozen=True, slots=True)

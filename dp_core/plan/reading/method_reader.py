@@ -22,7 +22,7 @@ from dp_core.methods.selection.budget.workload import WantedTable
 from dp_core.methods.selection.selector import Selector
 from dp_core.plan.presets import Preset
 from dp_core.plan.reading.wanted_reader import read_columns, refuse_wanted
-from dp_core.plan.release_spec import Mode, read_options
+from dp_core.plan.release_spec import Mode, name_of, read_options
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import POSITIONS, on_grid, variables
 from dp_core.schema.structure.public_totals import records_of
@@ -86,8 +86,8 @@ def read_stages(
     wanted: tuple[WantedTable, ...],
     mode: Mode,
     sets: int,
-) -> tuple[Selector, str, Reconstructor, str]:
-    """Return the selection, its name, the reconstruction, and its name.
+) -> tuple[Selector, Reconstructor]:
+    """Return the selection and the reconstruction.
 
     Args:
         sections: Nodes of the spec, by stage.
@@ -106,17 +106,17 @@ def read_stages(
             " the spec, or remove this key."
         )
     sections["synthesize"].fields(synthesis, example=_EXAMPLE)
-    selector, selector_name = _read_stage(sections["select"], "select", preset, schema)
+    selector = _read_stage(sections["select"], "select", preset, schema)
     if tables is None and "tables_share" in sections["select"].entries():
         place = sections["select"].entries()["tables_share"]
         raise place.error("is the part for wanted tables, and the spec has no `tables`; remove it.")
     if tables is not None:
         if selector.workload is None:
-            refuse_wanted(tables, selector_name)
+            refuse_wanted(tables, name_of(selector))
         selector = dataclasses.replace(selector, workload=wanted)
     if not sets and "columns" in {field.name for field in dataclasses.fields(selector)}:
         selector = dataclasses.replace(selector, columns=False)
-    reconstructor, reconstructor_name = _read_stage(
+    reconstructor = _read_stage(
         sections["reconstruct"], "reconstruct", for_mode(preset, mode, selector), schema
     )
     domain = schema.domain
@@ -124,8 +124,8 @@ def read_stages(
     in_place(sections["reconstruct"], reconstructor.check, domain)
     stated = sections["reconstruct"].entries() or not sections["select"].entries()
     place = sections["reconstruct" if stated else "select"]
-    in_place(place, check_pair, selector, selector_name, reconstructor, reconstructor_name)
-    return selector, selector_name, reconstructor, reconstructor_name
+    in_place(place, check_pair, selector, reconstructor)
+    return selector, reconstructor
 
 
 def read_parametric(
@@ -178,8 +178,8 @@ def read_parametric(
 
 def _read_stage(
     section: Node, stage: Literal["select", "reconstruct"], preset: Preset, schema: Schema
-) -> tuple[Any, str]:
-    """Return the method of a stage with its options, and its name."""
+) -> Any:
+    """Return the method of a stage with its options."""
     family: registry.Family = "selection" if stage == "select" else "reconstruction"
     default = preset.select if stage == "select" else preset.reconstruct
     entries = section.entries()
@@ -188,14 +188,10 @@ def _read_stage(
     found = in_place(node, registry.find, family, name)
     own = preset.options.get(stage, {}) if name == default else {}
     reserved = ("method", "share") if stage == "select" else ("method",)
-    return read_options(
-        found, name, section, own, reserved, partial(read_columns, schema=schema)
-    ), name
+    return read_options(found, name, section, own, reserved, partial(read_columns, schema=schema))
 
 
-def check_pair(
-    selector: Selector, selector_name: str, reconstructor: Reconstructor, reconstructor_name: str
-) -> None:
+def check_pair(selector: Selector, reconstructor: Reconstructor) -> None:
     """Refuse a reconstruction that cannot use everything that the selection gives.
 
     Raises:
@@ -217,8 +213,8 @@ def check_pair(
     if not shrinks and selector.gives <= reconstructor.takes:
         advice = " without shrinkage; remove shrink: false."
     raise BadInput(
-        f"{selector_name} gives {' and '.join(_GIVEN[kind] for kind in sorted(left))}, which"
-        f" {reconstructor_name} cannot use{advice}"
+        f"{name_of(selector)} gives {' and '.join(_GIVEN[kind] for kind in sorted(left))}, which"
+        f" {name_of(reconstructor)} cannot use{advice}"
     )
 
 
@@ -235,14 +231,7 @@ def for_mode(preset: Preset, mode: Mode, selector: Selector) -> Preset:
     return preset
 
 
-def check_mode(
-    mode: Mode,
-    sets: int,
-    selector: Selector,
-    selector_name: str,
-    reconstructor: Reconstructor,
-    reconstructor_name: str,
-) -> None:
+def check_mode(mode: Mode, sets: int, selector: Selector, reconstructor: Reconstructor) -> None:
     """Refuse posterior sets that cannot be made.
 
     Raises:
@@ -259,7 +248,7 @@ def check_mode(
     left = selector.gives - _TOLD
     if left:
         raise BadInput(
-            f"posterior sets are drawn from noisy tables, but {selector_name} gives"
+            f"posterior sets are drawn from noisy tables, but {name_of(selector)} gives"
             f" {' and '.join(_GIVEN[kind] for kind in sorted(left))}; use mode: split, or another"
             " method."
         )
@@ -271,13 +260,14 @@ def check_mode(
                 " others strong"
             )
         raise BadInput(
-            f"{selector_name} measures {what}, so there are no posterior sets; use mode: shared or"
-            " split, or another method, such as auto."
+            f"{name_of(selector)} measures {what}, so there are no posterior sets; use mode: shared"
+            " or split, or another method, such as auto."
         )
     if not isinstance(reconstructor, AutoReconstruction | Gum):
         raise BadInput(
             "posterior sets are records that match a table of every pair, which"
-            f" {reconstructor_name} does not make; remove reconstruct.method, or use mode: split."
+            f" {name_of(reconstructor)} does not make; remove reconstruct.method, or use mode:"
+            " split."
         )
 
 

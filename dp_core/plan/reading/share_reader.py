@@ -10,6 +10,7 @@ from dp_core.accounts.requested import OCCASIONAL, PAYING_STAGES, Privacy
 from dp_core.errors import BadInput
 from dp_core.kernel.privacy import Neighbours, Stage
 from dp_core.plan.presets import Preset
+from dp_core.plan.release_spec import name_of
 from dp_core.text.documents.node import Node
 
 KNOWING: tuple[Stage, ...] = ("one_way", "total")
@@ -69,7 +70,6 @@ def read_shares(
     preset: Preset,
     privacy: Privacy,
     selector: Any,
-    selector_name: str,
     *,
     domain: Fraction,
     analyses: bool = False,
@@ -82,7 +82,6 @@ def read_shares(
         preset: Preset of the release.
         privacy: Guarantee of the release.
         selector: The selection, or the parametric method in its place.
-        selector_name: Its name, for messages.
         domain: Default share for private bins and levels; 0 if the schema has none.
         analyses: Whether the spec declares analyses; False by default.
 
@@ -101,7 +100,7 @@ def read_shares(
         )
     if stated.get("select") and not selector.adaptive:
         raise nodes["select"].error(
-            f"must be 0, because {selector_name} does not look at the data; remove it."
+            f"must be 0, because {name_of(selector)} does not look at the data; remove it."
         )
     # Shares that cannot be used are not taken from the preset either.
     unused = {"total"} if privacy.relation.rows_public else set()
@@ -124,7 +123,7 @@ def read_shares(
         raise BadInput(f"{root.source}: {error}") from None
     if selector.adaptive and not shares["select"]:
         raise sections["select"].error(
-            f"{selector_name} looks at the data and needs a share of the budget; add one, for"
+            f"{name_of(selector)} looks at the data and needs a share of the budget; add one, for"
             " example share: 0.1."
         )
     if analyses and not shares["analyses"]:

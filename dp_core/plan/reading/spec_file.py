@@ -55,7 +55,7 @@ from dp_core.plan.reading.method_reader import (
 from dp_core.plan.reading.prior_reader import FindPrior, check_prior, no_prior, read_source
 from dp_core.plan.reading.share_reader import LOOKING, read_shares
 from dp_core.plan.reading.wanted_reader import read_wanted, refuse_wanted
-from dp_core.plan.release_spec import PUBLISH, VERSION, ReleaseSpec, spec_document
+from dp_core.plan.release_spec import PUBLISH, VERSION, ReleaseSpec, name_of, spec_document
 from dp_core.schema.definition import Schema
 from dp_core.schema.reading.schema_file import check_version, load_schema
 from dp_core.schema.structure.public_totals import records_of
@@ -251,9 +251,8 @@ def _read(
         schema, selector, reconstructor = read_parametric(
             keys, sections, preset, schema, rows, known
         )
-        selector_name = reconstructor_name = preset.synthesize
     else:
-        selector, selector_name, reconstructor, reconstructor_name = read_stages(
+        selector, reconstructor = read_stages(
             sections, preset, schema, known, keys.get("tables"), wanted, mode, sets
         )
         if (
@@ -264,29 +263,28 @@ def _read(
             mode, sets = "posterior", SETS if sets_node is None else sets
         if sets_node is not None and not sets and "records" in selector.gives:
             raise sets_node.error(
-                f"0 sets would publish noisy tables only, and {selector_name} makes records instead"
-                " of tables; make 1 set or more, or use method: auto or method: fixed."
+                f"0 sets would publish noisy tables only, and {name_of(selector)} makes records"
+                " instead of tables; make 1 set or more, or use method: auto or method: fixed."
             )
     if earlier is None:
         # The tables of a release with analyses may be used for any sets.
         check_analyses(sections["analyses"], declared, mode, method, synthesis)
     shares = read_shares(
-        *(root, sections, preset, privacy, selector, selector_name),
+        *(root, sections, preset, privacy, selector),
         domain=default_share(schema),
         analyses=bool(declared.texts),
     )
     mode_place = synthesis.get("mode", sections["synthesize"])
     if earlier is not None:
         check_sets(mode_place, mode, sets, earlier)
-    methods = (selector, selector_name, reconstructor, reconstructor_name)
-    in_place(mode_place, check_mode, mode, sets, *methods)
+    in_place(mode_place, check_mode, mode, sets, selector, reconstructor)
     if mode == "posterior" and isinstance(reconstructor, Gum):
         reconstructor = for_posterior(sections["reconstruct"], reconstructor)
     noise = _read_noise(sections["measure"], preset, privacy)
     if selector.own_delta:
         section, key = ("measure", "noise") if noise == "gaussian" else ("privacy", "delta")
         threshold_place = sections[section].entries().get(key, sections[section])
-        in_place(threshold_place, check_thresholds, selector_name, noise, privacy)
+        in_place(threshold_place, check_thresholds, name_of(selector), noise, privacy)
     seed = 1 if seed_node is None else seed_node.integer(minimum=0, maximum=2**63 - 1)
     checked = () if earlier else read_tables(sections["checks"], schema, shares["checks"], seed)
     spec = ReleaseSpec(
@@ -325,7 +323,7 @@ def _read(
     stated = any("share" in sections[stage].entries() for stage in LOOKING)
     plan = None if stated else better_plan(spec)
     spec = spec if plan is None else plan.spec
-    document = spec_document(spec, selector_name, reconstructor_name)
+    document = spec_document(spec)
     if earlier is not None:
         check_resolved(keys["release"], document, earlier)
     return dataclasses.replace(spec, document=document), plan

@@ -95,7 +95,7 @@ class OpenDesks:
             number = admit_question(desk, question, epsilon, user)
         except BudgetRefused as error:
             _refuse(desk, user, error)
-        kept = KeptQuestions(desk, open_ledger(desk.home)).find(number)
+        kept = KeptQuestions(desk).find(number)
         if kept.text != read_asked(question, desk.terms.schema).text:
             raise BudgetRefused(
                 f"Your question {number} measures the same table and is not answered yet. When it"
@@ -108,7 +108,7 @@ class OpenDesks:
         """Return the questions of the users of all desks."""
         found = []
         for desk in all_desks():
-            kept = KeptQuestions(desk, open_ledger(desk.home))
+            kept = KeptQuestions(desk)
             for each in kept.all():
                 if each.user is not None:
                     found.append(_admitted_question(desk, each, self._stage(desk, kept, each)))
@@ -132,7 +132,7 @@ class OpenDesks:
     def bundle(self, account: str, number: int) -> Path:
         """Return the folder of the bundle that answers a question."""
         desk = find_desk(account)
-        kept = KeptQuestions(desk, open_ledger(desk.home))
+        kept = KeptQuestions(desk)
         return kept.bundle(kept.find(number).answered_by or number)
 
     def allowance(self, account: str, user: str) -> Mapping[str, Any]:
@@ -228,7 +228,7 @@ def _refuse(desk: Desk, user: str, error: BudgetRefused) -> NoReturn:
 def _answer(account: str, number: int) -> Mapping[str, Any]:
     desk = find_desk(account)
     found = answer_question(desk, number, carry_out=_carry_out_nothing)
-    kept = KeptQuestions(desk, open_ledger(desk.home))
+    kept = KeptQuestions(desk)
     asked = kept.find(number)
     statement = json.loads((found.folder / STATEMENT).read_bytes())
     free = asked.answered_by is not None

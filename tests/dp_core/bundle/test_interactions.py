@@ -16,7 +16,7 @@ from dp_core.bundle.report.page import report
 from dp_core.bundle.report.pictures.column_picture import picture
 from dp_core.bundle.report.provenance import headline, made_from
 from dp_core.bundle.report.table_precision import interactions, pools_by_set, table_rows
-from dp_core.bundle.verification.figures_check import counts_of_sets
+from dp_core.bundle.verification.examined import counts_of_sets
 from dp_core.bundle.verification.verify import verify
 from dp_core.client.interactions import cell_stddev
 from dp_core.client.released import interactions_of

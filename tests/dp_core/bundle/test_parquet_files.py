@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dp_core.bundle.files import parquet_file
 from dp_core.bundle.files.marginals_file import read_marginals, write_marginals
 from dp_core.bundle.files.parquet_file import write_synthetic
-from dp_core.bundle.verification.figures_check import counts_of_sets
+from dp_core.bundle.verification.examined import counts_of_sets
 from dp_core.client.released import Measurement, SparseTable
 from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.counting.domain import Domain

@@ -74,7 +74,7 @@ def test_a_bundle_that_its_thresholds_forbid_does_not_verify(fit, wrong):
     claims = SimpleNamespace(plan=plan, settled=None, reserve=SimpleNamespace(body={}))
     document = {"checks": checks, "decision": decision_statement(plan, None, checks)}
 
-    found = check_decision(document, claims)
+    found = check_decision(SimpleNamespace(document=document, claims=claims))
     assert isinstance(found, tuple) == bool(wrong)
     assert [word in sentence for word, sentence in zip(wrong, found, strict=False)] == [
         True for _ in wrong

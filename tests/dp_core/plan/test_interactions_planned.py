@@ -126,7 +126,7 @@ def test_what_has_no_interaction_is_refused_by_the_plan(tmp_path):
 
 def test_a_reconstruction_that_does_not_take_them_is_refused():
     with pytest.raises(BadInput, match="interactions of columns, which independent cannot use"):
-        check_pair(Beyond(), "beyond", Independent(), "independent")
+        check_pair(Beyond(), Independent())
 
 
 def test_interactions_are_of_what_is_selected():

@@ -216,7 +216,7 @@ def test_two_users_who_ask_the_same_together_pay_once(two):
 def test_who_asks_while_the_same_is_answered_waits_and_pays_nothing(two):
     first = admit_question(two.desk, "count by sex", "0.5", "anna")
     second = admit_question(two.desk, "count by sex", "0.5", "bert")
-    asks = KeptQuestions(two.desk, two.project.ledger()).find(first).asks
+    asks = KeptQuestions(two.desk).find(first).asks
 
     def while_another_asks(spec, out):
         with (

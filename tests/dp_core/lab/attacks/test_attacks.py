@@ -18,6 +18,7 @@ from dp_core.lab.attacks.attack_audit import (
     singling_out,
 )
 from dp_core.lab.attacks.membership import (
+    Attacked,
     Rate,
     RecordDistances,
     advantage,
@@ -109,16 +110,16 @@ def test_the_area_under_the_curve_counts_ties_as_half():
     domain = Domain(("n",), (3,))
     one, two, three = (Dataset(domain, np.array([x], np.uint16)) for x in ([0], [0, 1], [1, 2]))
     values = CodeValues(domain, {"n": np.arange(3.0)})
-    found = distance_attack(two, three, one, values, rng=rng())
+    found = distance_attack(Attacked(two, three, one, values), rng=rng())
     assert found.auc == pytest.approx((1 + 1 + 0.5 + 1) / 4)
     with pytest.raises(ValueError, match="two members"):
-        distance_attack(one, three, one, values, rng=rng())
+        distance_attack(Attacked(one, three, one, values), rng=rng())
 
 
 def test_a_copy_gives_every_member_away_and_another_sample_nobody():
     members, control = population(400, 1), population(400, 2)
-    leak = distance_attack(members, control, members, VALUES, rng=rng())
-    safe = distance_attack(members, control, population(400, 3), VALUES, rng=rng())
+    leak = distance_attack(Attacked(members, control, members, VALUES), rng=rng())
+    safe = distance_attack(Attacked(members, control, population(400, 3), VALUES), rng=rng())
     assert leak.advantage.value > 0.95
     assert leak.auc > 0.99
     assert safe.advantage.low < 0 < safe.advantage.high
@@ -153,15 +154,15 @@ def test_shadow_files_find_members_in_a_copy_and_not_in_a_constant_file():
 
 def test_attacks_on_a_copy_succeed_on_members_only():
     members, control = population(300, 1), population(300, 2)
-    given = (members, control, members, VALUES)
-    singled = singling_out(*given, rng=rng())
+    given = Attacked(members, control, members, VALUES)
+    singled = singling_out(given, rng=rng())
     assert singled is not None
     assert singled.members.share == 1
     assert singled.risk.value > 0.9
-    linked = linkability(*given, rng=rng())
+    linked = linkability(given, rng=rng())
     assert linked.members.share > 0.2 > linked.control.share
     assert not linked.weak
-    (guessed,) = inference(*given, secrets=("a",), rng=rng())
+    (guessed,) = inference(given, secrets=("a",), rng=rng())
     assert guessed.members.share > 0.9
     assert guessed.control.share < 0.3
     assert guessed.risk.low > 0.8
@@ -169,9 +170,9 @@ def test_attacks_on_a_copy_succeed_on_members_only():
 
 def test_attacks_on_another_sample_have_no_risk():
     rows = 500 if at_full_size() else 250
-    given = (population(rows, 1), population(rows, 2), population(rows, 3), VALUES)
-    results = [singling_out(*given, rng=rng()), linkability(*given, rng=rng())]
-    results += inference(*given, secrets=("a", "f"), rng=rng())
+    given = Attacked(population(rows, 1), population(rows, 2), population(rows, 3), VALUES)
+    results = [singling_out(given, rng=rng()), linkability(given, rng=rng())]
+    results += inference(given, secrets=("a", "f"), rng=rng())
     for found in results:
         assert found is not None
         assert found.risk.low == 0
@@ -185,7 +186,7 @@ def test_an_attack_no_better_than_guessing_is_called_weak():
 def test_no_predicate_singles_out_of_equal_records():
     codes = np.zeros((6, 50), np.uint16)
     same = Dataset(DOMAIN, codes)
-    assert singling_out(same, same, same, VALUES, rng=rng()) is None
+    assert singling_out(Attacked(same, same, same, VALUES), rng=rng()) is None
 
 
 def test_a_predicate_is_counted_once_and_all_that_single_out_are_found(monkeypatch):
@@ -200,7 +201,7 @@ def test_a_predicate_is_counted_once_and_all_that_single_out_are_found(monkeypat
         return count(one, records)
 
     monkeypatch.setattr(Predicate, "count", noting)
-    found = singling_out(data, data, data, CodeValues(domain, {}), rng=rng())
+    found = singling_out(Attacked(data, data, data, CodeValues(domain, {})), rng=rng())
     assert found is not None
     assert (found.members.successes, found.members.attempts) == (8, 8)
     assert len(counted) == 4 * 8  # in the sets; then on members and control, and the guesses

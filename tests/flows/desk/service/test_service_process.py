@@ -142,7 +142,7 @@ def test_a_question_is_answered_after_the_service_was_killed_and_is_paid_once(ru
     assert paid.amount.main == Fraction(1, 10)
     steps = [entry.body["step"] for entry in ledger.entries(kinds=("charge",))]
     assert len(steps) == len(set(steps)) > 0
-    kept = KeptQuestions(find_desk("town"), ledger)
+    kept = KeptQuestions(find_desk("town"))
     assert [each.number for each in kept.all()] == [number]
     assert verify(kept.bundle(number)).exit_code == 0
     assert running.send("GET", f"/v1/questions/{number}/bundle").content[:2] == b"PK"
