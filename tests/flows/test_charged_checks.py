@@ -10,10 +10,10 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from dp_core.client.released import tables_of
 from dp_core.errors import Held, Unpublished
-from dp_core.kernel.canonical import digest
 from dp_core.methods.replicates.posterior import posterior_tables
 from flows.cli.actions import publication_decisions
 from tests.confidential_side import confidential_run
+from tests.dp_core.bundle.forgery import edit_column, rehash
 from tests.flows.conftest import plainly
 from tests.flows.corpus import lent
 from tests.full import some
@@ -107,10 +107,7 @@ released = lent(CHECKS + "synthesize: {sets: 2}\n")
 def reseal(project, change):
     document = project.statement()
     change(document)
-    document["sha256"] = digest({k: v for k, v in document.items() if k != "sha256"})
-    from dp_core.bundle.statement.release_json import render
-
-    (project.out / "release.json").write_bytes(render(document))
+    rehash(project.out, document)
 
 
 def test_a_figure_that_was_not_paid_for_is_found(released):
@@ -164,15 +161,11 @@ def test_a_changed_public_figure_is_found_whether_or_not_it_decided(project, che
 
 
 def test_other_sets_than_those_that_were_checked_are_found(released):
-    path = released.out / "synthetic" / "set-1.parquet"
-    table = pq.read_table(path)
-    swapped = table.set_column(
-        table.schema.get_field_index("age"),
-        "age",
+    def swap(ages):
         # Of one age, whoever they are: reversed, say, they may be as many in each cell as before.
-        table.column("age").take([0] * table.num_rows),
-    )
-    pq.write_table(swapped, path)
+        ages[:] = [ages[0]] * len(ages)
+
+    edit_column(released.out / "synthetic/set-1.parquet", "age", swap)
     (wrong,) = [check for check in verify(released.out).failures if check.name == "checks"]
     assert "Receipt" in wrong.sentence
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,7 +18,7 @@ from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.canonical import canonical_json
 from dp_core.methods.declared import declared_questions
 from dp_core.methods.declared.declared_questions import PARTS
-from tests.dp_core.bundle.forgery import failed, reseal, resealed, statement_of
+from tests.dp_core.bundle.forgery import edit_column, failed, reseal, resealed, statement_of
 from tests.flows.corpus import only_read
 from tests.flows.releases.test_resume import assert_complete, failing, noisy
 from tests.flows.test_reuse import Second
@@ -310,10 +308,11 @@ def test_questions_follow_from_committed_tables_only(project):
     with pytest.raises(StageFailed, match="outside"):
         project.release(perform=failing("analyses", StageFailed("outside"), after=False))
     path = project.run_folder / "public/marginals.parquet"
-    table = pq.read_table(path)
-    place = table.schema.get_field_index("count")
-    forged = table.set_column(place, table.schema.field(place), pc.multiply(table["count"], 5))
-    pq.write_table(forged.replace_schema_metadata(table.schema.metadata), path)
+
+    def multiply(counts):
+        counts[:] = [5 * count for count in counts]
+
+    edit_column(path, "count", multiply)
 
     with pytest.raises(StageFailed, match="is not what the ledger committed"):
         project.release()
@@ -354,15 +353,14 @@ def forged(made, tmp_path):
 def change(bundle, name, to):
     """Change one column of the sums' rows in the file of noisy results."""
     path = bundle / "marginals.parquet"
-    table = pq.read_table(path)
-    rows = [place for place, stage in enumerate(table["stage"].to_pylist()) if stage == "analyses"]
-    values = table[name].to_pylist()
-    for row in rows[:1] if name == "count" else rows:
-        values[row] = to(values[row])
-    place = table.column_names.index(name)
-    field = table.schema.field(place)
-    changed = table.set_column(place, field, pa.array(values, field.type))
-    pq.write_table(changed.replace_schema_metadata(table.schema.metadata), path)
+    stages = pq.read_table(path)["stage"].to_pylist()
+    rows = [place for place, stage in enumerate(stages) if stage == "analyses"]
+
+    def edit(values):
+        for row in rows[:1] if name == "count" else rows:
+            values[row] = to(values[row])
+
+    edit_column(path, name, edit)
     reseal(bundle, statement_of(bundle))
 
 

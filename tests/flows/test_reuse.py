@@ -11,7 +11,7 @@ from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.cost.composition import NOTHING, Amount
 from flows.cli.actions.publication_decisions import abandon
-from tests.dp_core.bundle.forgery import failed
+from tests.dp_core.bundle.forgery import edit_column, failed
 from tests.flows.conftest import SCHEMA, plainly, stopping
 from tests.flows.corpus import Later, lent
 from tests.full import some
@@ -146,12 +146,10 @@ def test_a_first_result_that_was_changed_is_refused_and_the_release_resumes(firs
 
 @pytest.mark.runbook("measurements-unusable")
 def test_other_tables_than_those_committed_are_refused(first, second, says):
-    marginals = first.run_folder / "public/marginals.parquet"
-    table = pq.read_table(marginals)
-    counts = table.column("count").to_numpy().copy()
-    counts[7] += 1
-    position = table.column_names.index("count")
-    pq.write_table(table.set_column(position, "count", [counts]), marginals)
+    def change(counts):
+        counts[7] += 1
+
+    edit_column(first.run_folder / "public/marginals.parquet", "count", change)
 
     with pytest.raises(StageFailed) as refused:
         second.make()

@@ -2,14 +2,13 @@
 
 import shutil
 
-import pyarrow.parquet as pq
 import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import BadInput
 from flows.cli.actions.signing_keys import make_signing_key
 from tasks.run.home import SIGNING_KEY
-from tests.dp_core.bundle.forgery import failed, relink, reseal, resealed, statement_of
+from tests.dp_core.bundle.forgery import edit_column, failed, relink, reseal, resealed, statement_of
 from tests.flows.corpus import only_read
 from tests.flows.test_reuse import FIRST, Second
 
@@ -45,12 +44,10 @@ def forged(bundles, tmp_path):
 
 
 def add_one(bundle):
-    path = bundle / "marginals.parquet"
-    table = pq.read_table(path)
-    counts = table.column("count").to_numpy().copy()
-    counts[3] += 1
-    position = table.column_names.index("count")
-    pq.write_table(table.set_column(position, table.schema.field(position), [counts]), path)
+    def change(counts):
+        counts[3] += 1
+
+    edit_column(bundle / "marginals.parquet", "count", change)
 
 
 def test_changed_noisy_tables_are_found_with_and_without_the_first_bundle(forged, first):

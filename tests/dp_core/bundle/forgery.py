@@ -110,5 +110,13 @@ def edit_table(folder: Path, name: str, edit: Callable[[pa.Table], pa.Table]) ->
 
 def put(table: pa.Table, name: str, values: Iterable[Any]) -> pa.Table:
     """Return a table with other values in a column of the same type."""
-    place = table.column_names.index(name)
-    return table.set_column(place, name, pa.array(values, table.schema.field(name).type))
+    place, field = table.column_names.index(name), table.schema.field(name)
+    return table.set_column(place, field, pa.array(values, field.type))
+
+
+def edit_column(path: Path, name: str, edit: Callable[[list[Any]], None]) -> None:
+    """Let `edit` change the values of a column in a Parquet file, and change nothing else."""
+    table = pq.read_table(path)
+    values = table[name].to_pylist()
+    edit(values)
+    pq.write_table(put(table, name, values).replace_schema_metadata(table.schema.metadata), path)

@@ -11,7 +11,7 @@ import pytest
 
 from dp_core.bundle.verification.verify import verify
 from dp_core.errors import SchemaViolation
-from tests.dp_core.bundle.forgery import failed
+from tests.dp_core.bundle.forgery import edit_column, failed
 from tests.flows.conftest import Project
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -178,13 +178,11 @@ def test_what_is_checked_can_be_counted_again_though_weights_were_raked(released
 
 def test_a_weight_that_misses_its_total_does_not_verify(released, tmp_path):
     copy = shutil.copytree(released.out, tmp_path / "copy")
-    path = copy / "synthetic" / "set-2.parquet"
-    table = pq.read_table(path)
-    weights = table["weight"].to_numpy().copy()
-    weights[0] += 1
-    axis = table.schema.get_field_index("weight")
-    pq.write_table(table.set_column(axis, "weight", [pa.array(weights)]), path)
 
+    def change(weights):
+        weights[0] += 1
+
+    edit_column(copy / "synthetic/set-2.parquet", "weight", change)
     assert "set-2.parquet" in failed(verify(copy))["sets"]
 
 
