@@ -18,7 +18,7 @@ from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.canonical import canonical_json
 from dp_core.methods.declared import declared_questions
 from dp_core.methods.declared.declared_questions import PARTS
-from tests.dp_core.bundle.forgery import edit_column, failed, reseal, resealed, statement_of
+from tests.dp_core.bundle.forgery import edit_column, resealed, statement_of
 from tests.flows.corpus import only_read
 from tests.flows.releases.test_resume import assert_complete, failing, noisy
 from tests.flows.test_reuse import Second
@@ -351,7 +351,7 @@ def forged(made, tmp_path):
 
 
 def change(bundle, name, to):
-    """Change one column of the sums' rows in the file of noisy results."""
+    """Change one column of the sums' rows; return the sentence of each check that then fails."""
     path = bundle / "marginals.parquet"
     stages = pq.read_table(path)["stage"].to_pylist()
     rows = [place for place, stage in enumerate(stages) if stage == "analyses"]
@@ -361,7 +361,7 @@ def change(bundle, name, to):
             values[row] = to(values[row])
 
     edit_column(path, name, edit)
-    reseal(bundle, statement_of(bundle))
+    return resealed(bundle, statement_of(bundle))
 
 
 def halved(of):
@@ -381,8 +381,7 @@ def other_column(of):
 )
 def test_changed_sums_do_not_verify(forged, name, to):
     assert verify(forged).passed
-    change(forged, name, to)
-    found = failed(verify(forged))
+    found = change(forged, name, to)
     assert found
     assert "files" not in found
 
@@ -390,5 +389,4 @@ def test_changed_sums_do_not_verify(forged, name, to):
 def test_a_statement_that_leaves_its_analyses_out_does_not_verify(forged):
     document = statement_of(forged)
     del document["method"]["plan"]["spec"]["analyses"]
-    reseal(forged, document)
-    assert not verify(forged).passed
+    assert resealed(forged, document)

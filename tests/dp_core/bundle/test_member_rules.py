@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-import shutil
 
 import pandas as pd
 import pyarrow as pa
@@ -61,11 +60,6 @@ def bundle(request, tmp_path_factory):
     made, session = outcome(ruled_frames(), schema=schema, epsilon="1", mode=request.param)
     published = published_with_fit(made, session)
     return write(tmp_path_factory.mktemp("counted") / "out", made, published)
-
-
-@pytest.fixture
-def broken(bundle, tmp_path):
-    return shutil.copytree(bundle, tmp_path / "copy")
 
 
 def change(folder, edit):
