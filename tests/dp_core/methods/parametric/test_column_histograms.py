@@ -11,7 +11,6 @@ import pytest
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.questions.linear_questions import GRID, BinnedCounts, CosineSums
 from dp_core.methods import registry
-from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric import efpa, p_hp
 from dp_core.methods.parametric.column_histograms import estimate_tree
 from dp_core.methods.parametric.efpa import Efpa, kept_histogram, without_noisy_coefficients
@@ -23,8 +22,8 @@ from dp_core.methods.private_domain import quantile_tree
 from dp_core.methods.reconstruction.estimates.consistency import norm_sub
 from dp_core.schema.variables import Variable, Variables
 from tests.full import pairwise
-from tests.measured import NONE, curator_of, method_inputs, noisy_sums
-from tests.memory_measurement import EXACT, measure_in_memory
+from tests.measured import curator_of, method_inputs, noisy_sums
+from tests.memory_measurement import EXACT, measure_in_memory, model_in_memory
 
 ROWS = 3000
 SEX = Variable(name="sex", size=2)
@@ -62,17 +61,6 @@ def file_of(rows: int = ROWS) -> Dataset:
 DATA = file_of()
 
 
-def measured(method, epsilon=EXACT, *, kind="pure", neighbours="add-remove", data=DATA):
-    method.check(COLUMNS, neighbours)
-    return measure_in_memory(method, COLUMNS, data, epsilon, kind=kind, neighbours=neighbours)
-
-
-def fitted(method, epsilon=EXACT, *, rows=None, **more):
-    return method.model_of(
-        COLUMNS, FitInputs(COLUMNS.domain, measured(method, epsilon, **more)[0], rows, NONE)
-    )
-
-
 def histogram(codes, edges):
     return np.histogram(codes, np.asarray(edges) - 0.5)[0]
 
@@ -102,9 +90,8 @@ def made(name, **options):
     ),
 )
 def test_without_noise_the_histograms_are_those_of_the_file(name, kind, neighbours):
-    rows = ROWS if neighbours == "replace-one" else None
     method = made(name, **KEEPS_ALL[name])
-    model = fitted(method, kind=kind, neighbours=neighbours, rows=rows)
+    model, _ = model_in_memory(method, COLUMNS, DATA, kind=kind, neighbours=neighbours)
     drawn = model.sample(ROWS, rng=np.random.default_rng(1))
 
     assert model.rows == ROWS
@@ -118,7 +105,7 @@ def test_fewer_bins_are_coarser_and_missing_values_stay_missing(name, monkeypatc
     monkeypatch.setattr(p_hp, "_DEPTH", 10)
     method = made(name, **KEEPS_ALL[name])
     monkeypatch.setattr(type(method), "bins", 12)
-    model = fitted(method)
+    model, _ = model_in_memory(method, COLUMNS, DATA)
     drawn = model.sample(ROWS, rng=np.random.default_rng(1))
     edges = [*range(0, 241, 20), 241]
 
@@ -131,7 +118,7 @@ def test_fewer_bins_are_coarser_and_missing_values_stay_missing(name, monkeypatc
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_columns_have_equal_parts_of_the_budget(name):
-    _, session = measured(made(name), 9)
+    _, session = measure_in_memory(made(name), COLUMNS, DATA, 9)
     spent = {}
     for charge in session.charges:
         column = charge.step.name

@@ -19,7 +19,7 @@ from dp_core.methods.parametric.dpcopula import (
     positive_definite,
 )
 from dp_core.schema.variables import Variable, Variables
-from tests.memory_measurement import EXACT, NONE, measure_in_memory
+from tests.memory_measurement import EXACT, NONE, measure_in_memory, model_in_memory
 
 SIZE = 200
 NUMBERS = Variables(
@@ -37,11 +37,6 @@ def file_of(rows=100_000, seed=4):
     drawn[:, 0] = np.exp(drawn[:, 0]) - 3
     codes = np.clip((drawn + 4) * 25, 0, SIZE - 1).astype(np.uint16)
     return Dataset(NUMBERS.domain, np.ascontiguousarray(codes.T))
-
-
-def model_of(method, variables, data, epsilon=EXACT, *, neighbours="add-remove"):
-    released, session = measure_in_memory(method, variables, data, epsilon, neighbours=neighbours)
-    return method.model_of(variables, FitInputs(variables.domain, released, None, NONE)), session
 
 
 @pytest.mark.parametrize("groups", [2, 5])
@@ -80,7 +75,7 @@ def test_a_matrix_is_made_positive_definite_with_diagonal_1_and_a_good_one_stays
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_without_noise_margins_and_correlations_are_those_of_the_file(neighbours):
     data = file_of()
-    model, _ = model_of(DPCopula(), NUMBERS, data, neighbours=neighbours)
+    model, _ = model_in_memory(DPCopula(), NUMBERS, data, neighbours=neighbours)
     assert model.rows == data.rows
     for margin, codes in zip(model.margins, data.codes, strict=True):
         np.testing.assert_allclose(margin, np.bincount(codes, minlength=SIZE), atol=1e-6)
@@ -97,7 +92,7 @@ def test_columns_of_few_levels_keep_their_pairs():
     hidden = rng.multivariate_normal([0, 0], [[1, 0.6], [0.6, 1]], 50_000)
     codes = np.stack([np.searchsorted([-0.5, 0.8], hidden[:, 0]), hidden[:, 1] > 1.2])
     data = Dataset(variables.domain, codes.astype(np.uint16))
-    model, _ = model_of(DPCopula(), variables, data)
+    model, _ = model_in_memory(DPCopula(), variables, data)
     drawn = model.sample(50_000, rng=np.random.default_rng(5))
     tables = [np.zeros((3, 2)), np.zeros((3, 2))]
     for table, each in zip(tables, (data, drawn), strict=True):
@@ -109,7 +104,7 @@ def test_columns_of_few_levels_keep_their_pairs():
 def test_the_groups_follow_the_noisy_margins(groups, monkeypatch):
     monkeypatch.setattr(dpcopula, "GROUPS", groups)
     data = file_of(20_000)
-    _, session = model_of(DPCopula(), NUMBERS, data)
+    _, session = model_in_memory(DPCopula(), NUMBERS, data)
     (pair,) = (grant.step for grant in session.charges if grant.step.name == "pair-1-2")
     for codes, edges in zip(data.codes, pair.asks["edges"], strict=False):
         # The quantiles, to the width of a bin.
@@ -118,7 +113,7 @@ def test_the_groups_follow_the_noisy_margins(groups, monkeypatch):
 
 
 def test_margins_and_pairs_have_half_of_the_budget_each():
-    _, session = model_of(DPCopula(), NUMBERS, file_of(100), 1)
+    _, session = model_in_memory(DPCopula(), NUMBERS, file_of(100), 1)
     scales = {grant.step.name: grant.step.event.scale for grant in session.charges}
     assert scales["margin-1"] == scales["pair-1-2"] == 6
 

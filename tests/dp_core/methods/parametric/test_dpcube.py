@@ -11,7 +11,7 @@ from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric import dpcube
 from dp_core.methods.parametric.dpcube import MOST_BOXES, DPCube, partition
 from dp_core.schema.variables import Variable, Variables
-from tests.memory_measurement import EXACT, NONE, measure_in_memory
+from tests.memory_measurement import NONE, measure_in_memory, model_in_memory
 
 SEX = Variable(name="sex", size=2)
 AGE = Variable(name="age", size=101, positions=100, high=100, bins=(0, 20, 65, 100), missing=True)
@@ -25,13 +25,6 @@ def file_of(rows=3_000, seed=3):
     age = np.where(rng.random(rows) < 0.1, 100, rng.integers(0, 60, rows) + 20 * sex)
     pay = np.minimum(rng.geometric(0.1, rows) - 1, 63)
     return Dataset(MIXED.domain, np.stack([sex, age, pay]).astype(np.uint16))
-
-
-def model_of(method, data, epsilon=EXACT, *, zeros=NONE, rows=None, neighbours="add-remove"):
-    released, session = measure_in_memory(
-        method, MIXED, data, epsilon, neighbours=neighbours, zeros=zeros, stated_rows=rows
-    )
-    return method.model_of(MIXED, FitInputs(MIXED.domain, released, rows, zeros)), session
 
 
 def divided(cells, *, variance=1e-9, possible=None):
@@ -76,8 +69,7 @@ def test_impossible_cells_do_not_divide_a_box():
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_without_noise_the_table_is_that_of_the_file(neighbours):
     data = file_of()
-    rows = data.rows if neighbours == "replace-one" else None
-    model, _ = model_of(DPCube(), data, rows=rows, neighbours=neighbours)
+    model, _ = model_in_memory(DPCube(), MIXED, data, neighbours=neighbours)
     exact = np.zeros((2, 4, 2))
     bins = [data.codes[0], np.digitize(data.codes[1], [20, 65, 100]), data.codes[2] >= 32]
     np.add.at(exact, tuple(np.asarray(each, dtype=int) for each in bins), 1)
@@ -100,7 +92,7 @@ def test_each_box_is_the_average_by_precision_of_its_two_noisy_totals(monkeypatc
 
 
 def test_the_cells_part_sets_the_noise_of_cells_and_boxes():
-    _, session = model_of(DPCube(), file_of(100), 1)
+    _, session = model_in_memory(DPCube(), MIXED, file_of(100), 1)
     scales = {grant.step.name: grant.step.event.scale for grant in session.charges}
     assert scales == {"cells": pytest.approx(4 / 3), "boxes": pytest.approx(4)}
 

@@ -1,19 +1,14 @@
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric.regressions import column_by_column, functional_mechanism
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
-from tests.memory_measurement import NONE, measure_in_memory
+from tests.memory_measurement import EXACT, model_in_memory
 
-EXACT = Fraction(10**10)
-"""Epsilon at which nothing of the noise is left."""
 X = Variable(name="x", size=1001, positions=1001, low=-1, high=1)
 Y = Variable(name="y", size=1001, positions=1001, low=-1, high=1)
 Z = Variable(name="z", size=1002, positions=1001, low=-1, high=1, missing=True)
@@ -22,8 +17,7 @@ C = Variable(name="c", size=3)
 
 def chain_of(data, variables, epsilon=EXACT, *, kind="pure", **options):
     method = SequentialRegression(**options)
-    released, _ = measure_in_memory(method, variables, data, epsilon, kind=kind)
-    return method.model_of(variables, FitInputs(variables.domain, released, None, NONE)).chain
+    return model_in_memory(method, variables, data, epsilon, kind=kind)[0].chain
 
 
 def skewed(rows=5_000):

@@ -26,7 +26,7 @@ from dp_core.schema.structure.structural_zeros import Rule, StructuralZeros
 from dp_core.schema.variables import Variable, Variables
 from tests.full import pairwise
 from tests.measured import NONE, curator_of, noisy_sums, noisy_table
-from tests.memory_measurement import EXACT, measure_in_memory
+from tests.memory_measurement import EXACT, measure_in_memory, model_in_memory
 
 SEX = Variable(name="sex", size=2)
 AGE = Variable(name="age", size=101, positions=100, high=100, bins=(0, 20, 65, 100), missing=True)
@@ -59,12 +59,6 @@ def data_of(variables, rows=2_000, seed=3):
     return Dataset(variables.domain, codes)
 
 
-def model_of(method, variables, data, epsilon=EXACT, *, zeros=NONE, rows=None, **more):
-    method.check(variables, "add-remove")
-    released, _ = measure_in_memory(method, variables, data, epsilon, **more)
-    return method.model_of(variables, FitInputs(variables.domain, released, rows, zeros))
-
-
 def table_of(data, model):
     """Return counts by the bins of a model."""
     cells = np.zeros(data.rows, dtype=np.int64)
@@ -82,8 +76,7 @@ def test_without_noise_the_table_is_that_of_the_file_and_sets_are_drawn_from_it(
     variables, options, neighbours
 ):
     data, method = data_of(variables), LaplaceSanitizer(**options)
-    rows = data.rows if neighbours == "replace-one" else None
-    model = model_of(method, variables, data, rows=rows, neighbours=neighbours)
+    model, _ = model_in_memory(method, variables, data, neighbours=neighbours)
     assert model.rows == data.rows
     exact = table_of(data, model)
     np.testing.assert_allclose(model.cells[0].values, exact, atol=1e-6)
@@ -102,7 +95,7 @@ def test_without_noise_the_table_is_that_of_the_file_and_sets_are_drawn_from_it(
 @pytest.mark.parametrize("published", [False, True])
 def test_positions_are_even_within_their_bins_and_missing_stays_missing(published):
     data = data_of(NUMBERS, 1_000)
-    model = model_of(LaplaceSanitizer(published=published), NUMBERS, data)
+    model, _ = model_in_memory(LaplaceSanitizer(published=published), NUMBERS, data)
     found = model.sample(60_000, rng=np.random.default_rng(1))
     assert (found.codes[0] == 100).mean() == pytest.approx((data.codes[0] == 100).mean(), abs=0.01)
     for low, high in ((0, 20), (20, 65)):
@@ -178,7 +171,7 @@ def test_a_choice_is_charged_for_the_sensitivity_of_its_quantile(neighbours, kin
 
 
 def test_bought_edges_stand_among_the_public_ones_and_missing_keeps_its_bin():
-    model = model_of(LaplaceSanitizer(bought=3), MIXED, data_of(MIXED))
+    model, _ = model_in_memory(LaplaceSanitizer(bought=3), MIXED, data_of(MIXED))
     age, pay = model.edges[1], model.edges[3]
     assert {0, 20, 65, 100, 101} <= set(age)
     assert age[-2:] == (100, 101)
@@ -290,7 +283,7 @@ def test_a_level_that_no_cell_allows_has_no_records(published):
         (Rule(("sex", "area"), ((0,), (1,)), "one"), Rule(("sex", "area"), ((1,), (1,)), "other"))
     )
     method = LaplaceSanitizer(published=published, **PERTURBED)
-    model = model_of(method, MIXED, data_of(MIXED, 300), 1, zeros=never)
+    model, _ = model_in_memory(method, MIXED, data_of(MIXED, 300), 1, zeros=never)
     assert model.cells[0].values[:, :, 1].sum() == 0
     assert model.cells[0].values.sum() == pytest.approx(model.rows)
     assert (model.sample(200, rng=np.random.default_rng(1)).codes[2] != 1).all()

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric.kde import KDE, narrow_kernel
 from dp_core.schema.variables import Variable, Variables
-from tests.memory_measurement import EXACT, NONE, measure_in_memory
+from tests.memory_measurement import model_in_memory
 
 AREA = Variable(name="area", size=3)
 PAY = Variable(name="pay", size=101, positions=100, high=100, missing=True)
@@ -21,13 +20,6 @@ def file_of(rows=5_000, seed=3):
     pay = np.clip(rng.normal(30, 12, rows), 0, 99)
     pay = np.where(rng.random(rows) < 0.1, 100, pay)
     return Dataset(BOTH.domain, np.stack([rng.binomial(2, 0.3, rows), pay]).astype(np.uint16))
-
-
-def model_of(method, data, epsilon=EXACT, *, kind="pure", zeros=NONE, rows=None, variables=BOTH):
-    released, session = measure_in_memory(
-        method, variables, data, epsilon, kind=kind, zeros=zeros, stated_rows=rows
-    )
-    return method.model_of(variables, FitInputs(variables.domain, released, rows, zeros)), session
 
 
 def estimate(counts, bandwidth):
@@ -50,7 +42,7 @@ def test_the_narrow_kernel_applied_twice_is_the_normal_kernel():
 def test_without_noise_it_is_the_kernel_estimate_of_the_file(bandwidth, monkeypatch):
     monkeypatch.setattr(KDE, "bandwidth", bandwidth)
     data = file_of()
-    model, _ = model_of(KDE(), data, rows=data.rows)
+    model, _ = model_in_memory(KDE(), BOTH, data, rows=data.rows)
     counts = np.bincount(data.codes[1], minlength=101)
     wanted = estimate(counts[:100].astype(float), 100 * bandwidth)
     found = model.cells[1].values
@@ -64,5 +56,5 @@ def test_without_noise_it_is_the_kernel_estimate_of_the_file(bandwidth, monkeypa
 def test_numbers_alone_estimate_the_number_of_records():
     variables = Variables((PAY,))
     data = Dataset(variables.domain, file_of().codes[1:])
-    model, _ = model_of(KDE(), data, variables=variables)
+    model, _ = model_in_memory(KDE(), variables, data)
     assert model.rows == pytest.approx(data.rows, rel=0.02)

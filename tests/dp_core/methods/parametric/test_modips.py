@@ -22,7 +22,7 @@ from dp_core.methods.parametric.modips import MOST_CELLS, MOST_NUMBERS, Modips
 from dp_core.schema.variables import Variable, Variables
 from tests.full import pairwise
 from tests.measured import NONE, curator_of, method_inputs, noisy_sums, noisy_table
-from tests.memory_measurement import EXACT, measure_in_memory
+from tests.memory_measurement import measure_in_memory, model_in_memory
 
 G = Variable(name="g", size=3)
 H = Variable(name="h", size=2)
@@ -50,21 +50,6 @@ def data_of(variables, rows=3_000, seed=4):
     return Dataset(variables.domain, codes)
 
 
-def release(data, variables, epsilon=EXACT, *, method=None, neighbours="add-remove", kind="pure"):
-    method = method or Modips()
-    method.check(variables, neighbours)
-    return measure_in_memory(method, variables, data, epsilon, neighbours=neighbours, kind=kind)
-
-
-def model_of(data, variables, epsilon=EXACT, *, rows=None, zeros=NONE, method=None, **more):
-    released, _ = release(data, variables, epsilon, method=method, **more)
-    if more.get("neighbours") == "replace-one":
-        rows = data.rows
-    return (method or Modips()).model_of(
-        variables, FitInputs(variables.domain, released, rows, zeros)
-    )
-
-
 def centred(data, variable):
     """Return a number in half steps about the middle, and where it is there."""
     codes = data.column(variable.name).astype(np.int64)
@@ -87,7 +72,7 @@ def cells_of(data, variables):
 )
 def test_without_noise_the_model_has_the_moments_of_the_file(variables, neighbours):
     data = data_of(variables)
-    model = model_of(data, variables, neighbours=neighbours)
+    model, _ = model_in_memory(Modips(), variables, data, neighbours=neighbours)
     cell = cells_of(data, variables)
     assert model.rows == data.rows
     np.testing.assert_allclose(model.counts.sum(axis=1), np.bincount(cell), atol=1e-6)
@@ -128,7 +113,9 @@ def test_exactly_the_cost_is_spent_and_each_step_has_the_noise_of_its_sum(
     variables, kind, neighbours
 ):
     data, cost = data_of(variables, 200), Fraction(7, 5)
-    released, session = release(data, variables, cost, kind=kind, neighbours=neighbours)
+    released, session = measure_in_memory(
+        Modips(), variables, data, cost, kind=kind, neighbours=neighbours
+    )
     assert session.spent() == cost
     asks = [ask for ask in Modips().asks(variables) if ask.what != () or neighbours == "add-remove"]
     assert sum(ask.share for ask in Modips().asks(variables)) == 1
@@ -192,7 +179,7 @@ def test_the_sets_of_one_model_differ_as_draws_from_its_posterior_do():
     variables = Variables((variable,))
     codes = np.clip(np.rint(rng.normal(30_000, 3_000, (1, n))), 0, 60_000).astype(np.uint16)
     data = Dataset(variables.domain, codes)
-    model = model_of(data, variables)
+    model, _ = model_in_memory(Modips(), variables, data)
     sets = np.array([model.sample(n, rng=rng).codes[0].astype(float) for _ in range(1_500)])
     s2 = codes[0].astype(float).var(ddof=1)
     # 1,500 variances are within 5 of their standard errors of .037.
@@ -207,7 +194,7 @@ def test_proportions_are_drawn_from_their_posterior():
     data = Dataset(variables.domain, np.repeat(np.uint16([[0, 1]]), [30, 70], axis=1))
     rng = np.random.default_rng(2)
     for alpha in (0.5, 20.0):
-        model = model_of(data, variables, method=Modips(alpha=alpha))
+        model, _ = model_in_memory(Modips(alpha=alpha), variables, data)
         made = np.array([model.sample(100, rng=rng).codes.sum() for _ in range(3_000)])
         expected = stats.betabinom(100, 70 + alpha, 30 + alpha)
         assert made.mean() == pytest.approx(
@@ -254,7 +241,7 @@ def test_an_empty_cell_has_the_mean_of_all_and_hardly_a_record():
     data = data_of(variables, 1_000)
     codes = data.codes.copy()
     codes[0] %= 2
-    model = model_of(Dataset(variables.domain, codes), variables)
+    model, _ = model_in_memory(Modips(), variables, Dataset(variables.domain, codes))
     value, _ = centred(Dataset(variables.domain, codes), X)
     np.testing.assert_allclose(model.means[2:, 0], value.mean(), rtol=1e-9)
     drawn = model.sample(10_000, rng=np.random.default_rng(1))
@@ -265,7 +252,8 @@ def test_numbers_out_of_range_are_moved_to_the_bound():
     variables = Variables((Variable(name="x", size=1_001, positions=1_001, low=0, high=1),))
     codes = np.clip(np.random.default_rng(1).normal(500, 400, (1, 5_000)), 0, 1_000)
     data = Dataset(variables.domain, np.rint(codes).astype(np.uint16))
-    made = model_of(data, variables).sample(20_000, rng=np.random.default_rng(2)).codes[0]
+    model, _ = model_in_memory(Modips(), variables, data)
+    made = model.sample(20_000, rng=np.random.default_rng(2)).codes[0]
     assert np.isin(made, (0, 1_000)).mean() > 0.1
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric.noisy_ecdf import NoisyECDF, monotone
 from dp_core.schema.variables import Variable, Variables
-from tests.memory_measurement import EXACT, NONE, measure_in_memory
+from tests.memory_measurement import model_in_memory
 
 AREA = Variable(name="area", size=3)
 PAY = Variable(name="pay", size=101, positions=100, high=100, missing=True)
@@ -21,13 +20,6 @@ def file_of(rows=5_000, seed=3):
     pay = np.minimum(rng.geometric(0.05, rows) - 1, 99)
     pay = np.where(rng.random(rows) < 0.1, 100, pay)
     return Dataset(BOTH.domain, np.stack([rng.binomial(2, 0.3, rows), pay]).astype(np.uint16))
-
-
-def model_of(method, data, epsilon=EXACT, *, zeros=NONE, rows=None, neighbours="add-remove"):
-    released, session = measure_in_memory(
-        method, BOTH, data, epsilon, neighbours=neighbours, zeros=zeros, stated_rows=rows
-    )
-    return method.model_of(BOTH, FitInputs(BOTH.domain, released, rows, zeros)), session
 
 
 def test_a_monotone_function_stays_and_another_becomes_the_nearest():
@@ -44,8 +36,7 @@ def test_a_monotone_function_stays_and_another_becomes_the_nearest():
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_without_noise_each_table_is_that_of_the_file(neighbours):
     data = file_of()
-    rows = data.rows if neighbours == "replace-one" else None
-    model, _ = model_of(NoisyECDF(), data, rows=rows, neighbours=neighbours)
+    model, _ = model_in_memory(NoisyECDF(), BOTH, data, neighbours=neighbours)
     assert model.rows == data.rows
     for table, codes in zip([each.values for each in model.cells], data.codes, strict=True):
         exact = np.bincount(codes, minlength=table.size)
@@ -57,7 +48,7 @@ def test_without_noise_each_table_is_that_of_the_file(neighbours):
 
 
 def test_the_levels_of_a_tree_share_the_budget_of_their_column():
-    _, session = model_of(NoisyECDF(), file_of(), 1)
+    _, session = model_in_memory(NoisyECDF(), BOTH, file_of(), 1)
     names = [grant.step.name for grant in session.charges]
     assert names[1:] == [f"column-2-level-{each}" for each in (1, 2, 3)]
     scales = [float(grant.step.event.scale) for grant in session.charges]
@@ -65,6 +56,6 @@ def test_the_levels_of_a_tree_share_the_budget_of_their_column():
 
 
 def test_missing_is_a_bin_of_its_own():
-    model, _ = model_of(NoisyECDF(), file_of())
+    model, _ = model_in_memory(NoisyECDF(), BOTH, file_of())
     assert model.cells[1].values.size == 101
     assert model.cells[1].values[100] == pytest.approx((file_of().codes[1] == 100).sum())

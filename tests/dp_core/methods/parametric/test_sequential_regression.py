@@ -8,15 +8,12 @@ import pytest
 from dp_core.client.released import Measurement
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric.regressions import functional_mechanism
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.variables import Variable, Variables
 from tests.full import pairwise
-from tests.memory_measurement import NONE, measure_in_memory
+from tests.memory_measurement import measure_in_memory, model_in_memory
 
-EXACT = Fraction(10**10)
-"""Epsilon at which nothing of the noise is left."""
 G = Variable(name="g", size=3)
 X = Variable(name="x", size=1024, positions=1024, low=-4, high=4)
 Y = Variable(name="y", size=513, positions=512, low=-4, high=4, missing=True)
@@ -46,20 +43,6 @@ def data_of(rows=6_000, seed=1):
 DATA = data_of()
 
 
-def release(data, variables, epsilon=EXACT, *, method=None, neighbours="add-remove", kind="pure"):
-    method = method or SequentialRegression()
-    method.check(variables, neighbours)
-    return measure_in_memory(method, variables, data, epsilon, neighbours=neighbours, kind=kind)
-
-
-def model_of(data, variables, epsilon=EXACT, *, zeros=NONE, method=None, **more):
-    released, _ = release(data, variables, epsilon, method=method, **more)
-    rows = data.rows if more.get("neighbours") == "replace-one" else None
-    return (method or SequentialRegression()).model_of(
-        variables, FitInputs(variables.domain, released, rows, zeros)
-    )
-
-
 def summary(data):
     """Return means and products of everything that the regressions are about."""
     g, x, y, b = (data.column(name).astype(float) for name in ("g", "x", "y", "b"))
@@ -79,7 +62,8 @@ def summary(data):
 @pytest.mark.parametrize("method", [{}, {"order": ("b", "y", "x", "g")}])
 def test_without_noise_sets_have_the_moments_of_the_file(method, neighbours):
     """Within what 12,000 records and parameters drawn from 6,000 leave: 6.5 standard errors."""
-    model = model_of(DATA, MIXED, method=SequentialRegression(**method), neighbours=neighbours)
+    method = SequentialRegression(**method)
+    model, _ = model_in_memory(method, MIXED, DATA, neighbours=neighbours)
     assert model.rows == DATA.rows
     found = summary(model.sample(12_000, rng=np.random.default_rng(2)))
     allowed = 6.5 * np.sqrt(1 / 12_000 + 1 / DATA.rows)
@@ -92,11 +76,12 @@ def test_without_noise_sets_have_the_moments_of_the_file(method, neighbours):
 def test_output_perturbation_without_noise_keeps_moments_but_for_its_penalty(monkeypatch):
     monkeypatch.setattr(functional_mechanism, "RIDGE", Fraction(1, 10_000))
     method = SequentialRegression(minimiser="output")
-    model = model_of(DATA, MIXED, method=method)
+    model, _ = model_in_memory(method, MIXED, DATA)
     found = summary(model.sample(12_000, rng=np.random.default_rng(2)))
     assert found["b"] == pytest.approx(summary(DATA)["b"], abs=0.11)
     monkeypatch.setattr(functional_mechanism, "RIDGE", Fraction(1000))
-    flat = summary(model_of(DATA, MIXED, method=method).sample(4_000, rng=np.random.default_rng(2)))
+    model, _ = model_in_memory(method, MIXED, DATA)
+    flat = summary(model.sample(4_000, rng=np.random.default_rng(2)))
     assert flat["b"][0] == pytest.approx(0.5, abs=0.05)
 
 
@@ -111,7 +96,7 @@ def test_output_perturbation_without_noise_keeps_moments_but_for_its_penalty(mon
 def test_exactly_the_budget_is_charged(method, kind, neighbours):
     cost = Fraction(7, 5)
     method = SequentialRegression(**method)
-    _, session = release(DATA, MIXED, cost, method=method, neighbours=neighbours, kind=kind)
+    _, session = measure_in_memory(method, MIXED, DATA, cost, neighbours=neighbours, kind=kind)
     assert sum(grant.step.cost for grant in session.charges) == cost
     for grant in session.charges:
         assert session.currency.cost(grant.step.event) <= grant.step.cost
@@ -123,7 +108,7 @@ def test_the_plan_knows_the_sensitivities_of_the_questions(method):
     asks = method.asks(MIXED)
     assert sum(ask.share for ask in asks) == 1
     assert len({ask.step for ask in asks}) == len(asks)
-    released, _ = release(DATA, MIXED, 5, method=method)
+    released, _ = measure_in_memory(method, MIXED, DATA, 5)
     assert len(released) == len(asks)
     for item, ask in zip(released, asks, strict=True):
         if isinstance(item, Measurement):
@@ -136,7 +121,7 @@ def test_the_plan_knows_the_sensitivities_of_the_questions(method):
 
 
 def test_parameters_are_drawn_anew_for_every_set():
-    model = model_of(data_of(300), MIXED)
+    model, _ = model_in_memory(SequentialRegression(), MIXED, data_of(300))
     rng = np.random.default_rng(0)
     means = [
         X.value(model.sample(4_000, rng=rng).column("x").astype(float)).mean() for _ in range(40)
@@ -156,7 +141,7 @@ def test_the_smallest_domains_and_files_work(variables, neighbours, minimiser):
         codes = np.random.default_rng(0).integers(0, sizes, (len(sizes), rows)).astype(np.uint16)
         data = Dataset(variables.domain, codes)
         for epsilon in (Fraction(1, 100), Fraction(1000)):
-            model = model_of(data, variables, epsilon, neighbours=neighbours, method=method)
+            model, _ = model_in_memory(method, variables, data, epsilon, neighbours=neighbours)
             drawn = model.sample(30, rng=np.random.default_rng(1))
             assert (drawn.codes < sizes).all()
 

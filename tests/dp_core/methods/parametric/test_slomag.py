@@ -7,7 +7,8 @@ from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.parametric.slomag import Slomag
 from dp_core.schema.variables import Variable, Variables
-from tests.dp_core.methods.parametric.test_sequential_regression import B, X, model_of
+from tests.dp_core.methods.parametric.test_sequential_regression import B, X
+from tests.memory_measurement import model_in_memory
 
 Z = Variable(name="z", size=1024, positions=1024, low=-4, high=4)
 W = Variable(name="w", size=3)
@@ -41,7 +42,7 @@ def logistic(data):
 
 def test_without_noise_sets_have_the_paper_s_coefficients():
     """Bounds: 5 standard errors of a set of 20,000 by coefficients drawn from as many."""
-    model = model_of(data_of(20_000), VARIABLES, method=Slomag())
+    model, _ = model_in_memory(Slomag(), VARIABLES, data_of(20_000))
     drawn = model.sample(20_000, rng=np.random.default_rng(1))
     assert np.cov(numbers(drawn)) == pytest.approx(np.array([[1, 0.5], [0.5, 1]]), abs=0.09)
     assert logistic(drawn) == pytest.approx([-1, 0.5, -1], abs=0.22)
@@ -60,6 +61,6 @@ def test_numbers_come_first_whatever_the_schema_s_order_is():
 def test_the_covariance_is_one_whatever_the_noise_is():
     """At an epsilon of .01 noisy squares are negative half of the time."""
     for _ in range(10):
-        model = model_of(data_of(100), VARIABLES, 0.01, method=Slomag())
+        model, _ = model_in_memory(Slomag(), VARIABLES, data_of(100), 0.01)
         drawn = model.sample(200, rng=np.random.default_rng(0))
         assert (drawn.codes.max(axis=1) < np.array(VARIABLES.domain.sizes)).all()

@@ -7,10 +7,9 @@ import pytest
 
 from dp_core.errors import BadInput
 from dp_core.kernel.counting.dataset import Dataset
-from dp_core.methods.method_inputs import FitInputs
 from dp_core.methods.parametric.sorted_histogram import SortedHistogram
 from dp_core.schema.variables import Variable, Variables
-from tests.memory_measurement import EXACT, NONE, measure_in_memory
+from tests.memory_measurement import EXACT, model_in_memory
 
 TOWN = Variable(name="town", size=40)
 HOSTS = Variable(name="hosts", size=501, positions=500, high=500.0, missing=True)
@@ -27,13 +26,9 @@ def file_of():
     return Dataset(COLUMNS.domain, np.stack([towns, hosts]).astype(np.uint16))
 
 
-def model_of(method, epsilon, neighbours="add-remove"):
+def model_of(method, epsilon=EXACT, **more):
     data = file_of()
-    method.check(COLUMNS, neighbours)
-    released, session = measure_in_memory(
-        method, COLUMNS, data, epsilon, neighbours=neighbours, stated_rows=data.rows
-    )
-    return method.model_of(COLUMNS, FitInputs(COLUMNS.domain, released, data.rows, NONE)), session
+    return model_in_memory(method, COLUMNS, data, epsilon, rows=data.rows, **more)
 
 
 def counts_of(data=None):
@@ -43,7 +38,7 @@ def counts_of(data=None):
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_without_noise_sorted_counts_are_those_of_the_file(neighbours):
-    model, _ = model_of(SortedHistogram(**BOTH), EXACT, neighbours)
+    model, _ = model_of(SortedHistogram(**BOTH), neighbours=neighbours)
     for found, exact in zip([each.values for each in model.cells], counts_of(), strict=True):
         np.testing.assert_allclose(found, exact, atol=1e-6)
 
