@@ -23,6 +23,7 @@ from tests.flows.corpus import only_read
 from tests.flows.releases.test_resume import assert_complete, failing, noisy
 from tests.flows.test_reuse import Second
 from tests.full import some
+from tests.raising import raising
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -191,11 +192,10 @@ def test_the_sums_answer_if_the_sets_cannot(made, monkeypatch, formula, change):
 
 
 def test_a_note_says_that_sets_had_no_part_in_the_answer(made, monkeypatch):
-    def refuse(*_given, **_how):
-        raise BadInput("No set can be analysed.")
-
     bundle = read_bundle(made[0].out)
-    monkeypatch.setattr(regression_inference, "analyse", refuse)
+    monkeypatch.setattr(
+        regression_inference, "analyse", raising(BadInput("No set can be analysed."))
+    )
     found = infer(bundle, FORMULAS[0])
     assert found.answered_from == "declared"
     assert any("cannot be fitted on every set" in note for note in found.notes)

@@ -14,6 +14,7 @@ from flows.engine.settings import require_room
 from tests.confidential_side import own_words
 from tests.flows.conftest import assert_charged_once, make_project
 from tests.full import some
+from tests.raising import raising
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -83,8 +84,7 @@ def test_prefect_is_not_started_where_it_cannot_write(
     require_room(project.home)
 
 
-def full(*_, **__):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+full = raising(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
 
 WRITES = (

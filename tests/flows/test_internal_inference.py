@@ -15,6 +15,7 @@ from tasks.support.run_folder import INTERNAL_NOTICE
 from tests.flows.conftest import as_csv, make_project, survey
 from tests.flows.corpus import lent
 from tests.full import some
+from tests.raising import raising
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -66,10 +67,7 @@ def test_formulas_of_the_spec_are_compared_in_the_internal_folder_only(project):
 def stops(where, error):
     """Return a patch by which a part of the comparison raises an error."""
 
-    def stop(*_, **__):
-        raise error
-
-    return (where, stop)
+    return (where, raising(error))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from flows.cli import arguments
 from tasks.confidential import file_work, host
 from tasks.confidential.messages import ERRORS
 from tests.flows.conftest import stopping
+from tests.raising import raising
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -14,10 +15,7 @@ CANARY = "salary-of-row-4711"
 
 
 def saying(kind):
-    def fail(*_, **__):
-        raise kind(f"Column 'income' holds {CANARY}.", internal=f"detail of {CANARY}")
-
-    return fail
+    return raising(kind(f"Column 'income' holds {CANARY}.", internal=f"detail of {CANARY}"))
 
 
 def reading_and_saying(kind):

@@ -6,17 +6,11 @@ import shutil
 import pytest
 
 from tests.flows.conftest import as_csv, stopping, survey
+from tests.raising import raising
 
 pytestmark = pytest.mark.usefixtures("quick")
 
 MAKE = "flows.release.make_release"
-
-
-def raising(error):
-    def broken(*_, **__):
-        raise error
-
-    return broken
 
 
 def other_rows(project, _patch):

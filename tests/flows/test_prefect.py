@@ -17,6 +17,7 @@ import pytest
 from dp_core.bundle.verification.verify import verify
 from tests.flows.conftest import COLUMNS, as_csv, make_project, survey
 from tests.full import some
+from tests.raising import raising
 
 pytestmark = pytest.mark.slow
 
@@ -301,10 +302,11 @@ def runs_of(state):
 def test_the_flow_runs_in_the_test_harness(town, monkeypatch):
     from prefect.runtime import deployment
 
-    def asked(_run):
-        raise AssertionError("a new client for each task only to learn what the process knows")
-
-    monkeypatch.setattr(deployment, "_get_flow_run", asked)
+    monkeypatch.setattr(
+        deployment,
+        "_get_flow_run",
+        raising(AssertionError("a new client for each task only to learn what the process knows")),
+    )
     state = by_prefect(town)
     assert state.is_completed()
     assert verify(town.out).passed

@@ -17,6 +17,7 @@ from tasks.validation import expectations
 from tasks.validation.suite_judge import SuiteJudge
 from tests.confidential_side import raises_inside
 from tests.flows.conftest import SCHEMA, as_csv, stopping, survey
+from tests.raising import raising
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -135,7 +136,7 @@ def test_data_that_cannot_be_read_are_counted_and_told_alike(project, says, spoi
 
 
 def test_a_library_that_fails_on_the_data_is_a_counted_answer_about_them(project, monkeypatch):
-    monkeypatch.setitem(file_work.WORK, "validate", failing(ValueError("salary of row 4711")))
+    monkeypatch.setitem(file_work.WORK, "validate", raising(ValueError("salary of row 4711")))
     with pytest.raises(DataRefused) as stopped:
         project.release()
     assert stopped.value.row == "data-unreadable"
@@ -145,7 +146,7 @@ def test_a_library_that_fails_on_the_data_is_a_counted_answer_about_them(project
 @pytest.mark.runbook("memory-short")
 def test_short_memory_is_no_answer_about_the_data(project, monkeypatch, says):
     with monkeypatch.context() as patch:
-        patch.setitem(file_work.WORK, "validate", failing(MemoryError()))
+        patch.setitem(file_work.WORK, "validate", raising(MemoryError()))
         for _ in range(4):
             with pytest.raises(StageFailed) as stopped:
                 project.release()
@@ -161,7 +162,7 @@ def test_short_memory_is_no_answer_about_the_data(project, monkeypatch, says):
 def test_what_stops_a_release_whatever_its_data_keeps_its_row_in_every_stage(
     project, monkeypatch, stage, row
 ):
-    monkeypatch.setitem(file_work.WORK, stage, failing(StageFailed("So it is.", row=row)))
+    monkeypatch.setitem(file_work.WORK, stage, raising(StageFailed("So it is.", row=row)))
     with pytest.raises(StageFailed) as stopped:
         project.release()
     assert (type(stopped.value), stopped.value.row) == (StageFailed, row)
@@ -173,7 +174,7 @@ def test_what_stops_a_release_whatever_its_data_keeps_its_row_in_every_stage(
 def test_after_the_data_were_found_to_fit_a_failure_is_one_fixed_row(
     project, monkeypatch, says, kind
 ):
-    monkeypatch.setitem(file_work.WORK, "count", failing(kind("salary of row 4711")))
+    monkeypatch.setitem(file_work.WORK, "count", raising(kind("salary of row 4711")))
     with pytest.raises(StageFailed) as stopped:
         project.release()
     says(stopped.value)
@@ -201,13 +202,6 @@ def test_killed_between_the_count_and_the_telling_it_is_counted_once(project, mo
     project.release()
     assert project.ledger().attempts("town").refused == 1
     assert project.faults() == {}
-
-
-def failing(error):
-    def work(_):
-        raise error
-
-    return work
 
 
 def test_an_expectation_that_cannot_be_judged_is_no_attempt(project, monkeypatch):
@@ -251,8 +245,7 @@ def test_a_run_that_is_killed_before_its_verdict_has_not_asked_for_nothing(proje
     assert (found.refused, found.open) == (1, 0)
 
 
-def interrupted(*_):
-    raise KeyboardInterrupt
+interrupted = raising(KeyboardInterrupt)
 
 
 @pytest.mark.parametrize("fits", [True, False])

@@ -19,6 +19,7 @@ from tasks.run.home import home_key
 from tests.confidential_side import raises_inside
 from tests.flows.conftest import ROWS, as_csv, plainly, stopping, survey
 from tests.full import some
+from tests.raising import raising
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -248,12 +249,9 @@ def test_abandoning_gives_back_what_was_not_charged_and_keeps_the_name(project):
 def test_abandoning_counts_a_result_that_was_stored_and_not_committed_as_seen(project, monkeypatch):
     """A process that is killed between the two leaves a file that anyone there can read."""
 
-    def killed(*_):
-        raise KeyboardInterrupt
-
     project.write_spec("measure: {noise: gaussian}\n", method="privsyn")
     with monkeypatch.context() as patch:
-        patch.setattr(ChargingWriter, "commit", killed)
+        patch.setattr(ChargingWriter, "commit", raising(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             project.release()
     abandon(project.home, project.ledger(), "town")
@@ -282,12 +280,9 @@ def test_a_ledger_put_back_from_a_backup_gives_no_second_draw(project):
 def test_another_home_with_the_same_ledger_and_key_gives_no_second_draw(
     project, monkeypatch, tmp_path
 ):
-    def killed(*_):
-        raise KeyboardInterrupt
-
     monkeypatch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{project.home / 'ledger.db'}")
     with monkeypatch.context() as patch:
-        patch.setattr(ChargingWriter, "commit", killed)
+        patch.setattr(ChargingWriter, "commit", raising(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             project.release()
     other = tmp_path / "other"

@@ -20,6 +20,7 @@ from flows.engine.settings import DEFAULTS
 from flows.engine.site_settings import require_usable_values
 from tasks.support.dask_cluster import compute
 from tasks.support.process_environment import correct_environment
+from tests.raising import raising
 
 ROOT = Path(__file__).parents[2]
 COMMAND = Path(sys.executable).with_name("dp-release")
@@ -399,11 +400,10 @@ def test_hosts_that_the_client_cannot_read_are_left_out(monkeypatch, found, prox
 def test_a_user_without_a_folder_learns_what_to_set(monkeypatch, says):
     from tasks.run.home_folder import home
 
-    def nowhere(_):
-        raise RuntimeError("Could not determine home directory.")
-
     monkeypatch.delenv("DP_RELEASE_HOME", raising=False)
-    monkeypatch.setattr(Path, "expanduser", nowhere)
+    monkeypatch.setattr(
+        Path, "expanduser", raising(RuntimeError("Could not determine home directory."))
+    )
     with pytest.raises(BadInput, match="set DP_RELEASE_HOME") as failure:
         home()
     says(failure.value)

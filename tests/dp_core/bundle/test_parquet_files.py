@@ -20,6 +20,7 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.schema.definition import Column, Level, Schema
 from dp_core.schema.structure.structural_zeros import StructuralZeros
 from tests.full import examples
+from tests.raising import raising
 
 
 def schema(sizes: dict[str, int]) -> Schema:
@@ -207,10 +208,9 @@ def test_pandas_metadata_does_not_reach_the_file(tmp_path):
 
 
 def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path, monkeypatch):
-    def full(_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(parquet_file, "settle", full)
+    monkeypatch.setattr(
+        parquet_file, "settle", raising(OSError(errno.ENOSPC, "No space left on device"))
+    )
     with pytest.raises(StageFailed, match="disk is full"):
         write_synthetic(tmp_path / "s.parquet", [table(5)])
     assert list(tmp_path.iterdir()) == []

@@ -14,6 +14,7 @@ from dp_core.bundle.writer import check_destination, write_bundle
 from dp_core.errors import BadInput, StageFailed
 from dp_core.kernel.counting.dataset import Dataset
 from tests.dp_core.bundle.conftest import make_published, tallied, write
+from tests.raising import raising
 
 
 @pytest.fixture
@@ -130,9 +131,7 @@ def test_a_name_that_is_too_long_is_refused(tmp_path):
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 @pytest.mark.parametrize("step", ["shutil.copyfile", "settle", "write_marginals", "os.rename"])
 def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path, parts, monkeypatch, step, number):
-    def full(*_: object, **__: object) -> None:
-        raise OSError(number, os.strerror(number))
-
+    full = raising(OSError(number, os.strerror(number)))
     monkeypatch.setattr(writer, step, full) if "." not in step else monkeypatch.setattr(
         f"dp_core.bundle.writer.{step}", full
     )
@@ -142,10 +141,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path, parts, monkeypat
 
 
 def test_an_interruption_leaves_nothing(tmp_path, parts, monkeypatch):
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(writer, "report", interrupt)
+    monkeypatch.setattr(writer, "report", raising(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         write_bundle(tmp_path / "out", **parts)
     assert list(tmp_path.iterdir()) == []

@@ -12,6 +12,7 @@ from dp_core.confidential.code_store import MANIFEST, CodeStore, RecodedStore, S
 from dp_core.errors import StageFailed
 from dp_core.kernel.counting.domain import Domain
 from dp_core.schema.grid import Recoding
+from tests.raising import raising
 
 DOMAIN = Domain(("a", "b", "c"), (2, 256, 257))
 WIDE = Domain(("a", "b", "c"), (257, 2, 70_000))
@@ -87,11 +88,8 @@ def test_an_interrupted_store_is_incomplete_and_can_be_made_again(tmp_path):
 
 
 def test_a_full_disk_leaves_no_temporary_file(tmp_path, monkeypatch):
-    def full(_file):
-        raise OSError(28, "No space left on device")
-
     with StoreWriter(tmp_path / "s", DOMAIN) as writer:
-        monkeypatch.setattr("os.fsync", full)
+        monkeypatch.setattr("os.fsync", raising(OSError(28, "No space left on device")))
         writer.append(random_columns(10))
         with pytest.raises(OSError, match="No space"):
             writer._flush()

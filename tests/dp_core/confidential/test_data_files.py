@@ -8,6 +8,7 @@ import pytest
 
 from dp_core.confidential.data_files import find_data_files
 from dp_core.errors import BadInput
+from tests.raising import raising
 
 
 def test_a_glob_gives_its_files_in_order_and_their_kind(tmp_path):
@@ -41,10 +42,8 @@ def test_a_wrong_path_is_one_sentence(tmp_path, pattern, says):
 
 
 def test_a_folder_that_may_not_be_searched_is_one_sentence(tmp_path, monkeypatch):
-    def refused(_path):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "exists", refused)  # root may search any folder
+    # Root may search any folder.
+    monkeypatch.setattr(Path, "exists", raising(PermissionError(13, "Permission denied")))
     with pytest.raises(BadInput, match="may not search") as failed:
         find_data_files("closed/a.csv", tmp_path)
     assert failed.value.row == "data-damaged"

@@ -17,6 +17,7 @@ from dp_core.lab.comparison.utility_page import UtilityPage
 from dp_core.metrics import marginal_error
 from dp_core.metrics.marginal_error import Tally, average_tvd
 from dp_core.schema.reading.schema_file import parse_schema
+from tests.raising import raising
 
 DOMAIN = Domain(("a", "b", "c"), (10, 8, 3))
 COLUMNS = {"a": (10, "<i>"), "b": (8, "b"), "c": (3, "c")}
@@ -117,11 +118,13 @@ def test_confidential_figures_say_so_first_and_are_the_owner_s_only(tmp_path):
 def test_a_page_or_scores_that_cannot_be_made_stop_nothing(tmp_path):
     """Otherwise the state of the stage would depend on the data."""
 
-    def broken(*_):
-        raise ZeroDivisionError("4711")
-
     scores = {"mean": {"k_marginal": np.int64(4711)}}  # not of JSON
-    write_utility(tmp_path / "internal", utility(*counters(), DOMAIN), broken, scores=scores)
+    write_utility(
+        tmp_path / "internal",
+        utility(*counters(), DOMAIN),
+        raising(ZeroDivisionError("4711")),
+        scores=scores,
+    )
 
     texts = {path.name: path.read_text() for path in (tmp_path / "internal").iterdir()}
     assert {*texts} == {"utility.json", "utility.html"}

@@ -16,6 +16,7 @@ import dp_core as dp
 from dp_core.bundle.statement.release_json import IN_MEMORY
 from dp_core.plan.reading.spec_file import memory_plan
 from dp_core.public_data.memory_release import NOT_PROTECTED
+from tests.raising import raising
 from tests.specs import SCHEMA, plan_of
 
 ROWS = 600
@@ -111,10 +112,9 @@ def test_nothing_is_written_over_and_nothing_is_left_of_a_failure(made, tmp_path
     with pytest.raises(dp.BadInput, match="not empty"):
         made.save(folder)
 
-    def full(*_given):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(memory_release, "write_marginals", full)
+    monkeypatch.setattr(
+        memory_release, "write_marginals", raising(OSError(28, "No space left on device"))
+    )
     with pytest.raises(dp.ReleaseError, match="disk is full"):
         made.save(tmp_path / "more")
     assert [path.name for path in tmp_path.iterdir()] == ["saved"]

@@ -3,6 +3,7 @@
 import pytest
 
 from dp_core.errors import LedgerCorrupt
+from tests.raising import raising
 
 pytestmark = pytest.mark.usefixtures("project")
 
@@ -23,11 +24,11 @@ def test_a_server_that_is_down_does_not_stop_the_nightly_check(command, monkeypa
 
 
 def test_a_ledger_that_does_not_verify_ends_with_its_exit_code(command, monkeypatch):
-    def damaged(*_arguments):
-        raise LedgerCorrupt("Entry 3 does not verify.", row="ledger-damaged")
-
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    monkeypatch.setattr("flows.nightly.check_all", damaged)
+    monkeypatch.setattr(
+        "flows.nightly.check_all",
+        raising(LedgerCorrupt("Entry 3 does not verify.", row="ledger-damaged")),
+    )
     answer = command("server", "nightly")
     assert answer.code == 5
     assert "Entry 3" in answer.err

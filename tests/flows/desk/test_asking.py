@@ -20,6 +20,7 @@ from flows.desk.desk_answers import desk_answer
 from flows.desk.kept_questions import KeptQuestions
 from tests.flows.conftest import COLUMNS, plainly, stopping, survey
 from tests.flows.desk.conftest import WHO, fits
+from tests.raising import raising
 
 row = pytest.mark.runbook
 
@@ -401,12 +402,9 @@ def test_an_opening_beyond_the_limit_of_schemas_opens_no_data(office, verdict):
 def test_an_opening_that_stopped_goes_on_and_another_one_counts_it_as_refused(office):
     path, ledger = office.project.folder / "questions.yaml", office.project.ledger()
 
-    def stop(*_):
-        raise KeyboardInterrupt
-
     for _ in range(4):
         with pytest.raises(KeyboardInterrupt):
-            open_desk(path, ledger, **WHO, fits=stop)
+            open_desk(path, ledger, **WHO, fits=raising(KeyboardInterrupt))
     assert (ledger.attempts("rand").open, ledger.desk_terms("rand")) == (1, None)
     office.open(largest="2")
     found = ledger.attempts("rand")
@@ -551,10 +549,7 @@ def test_an_opening_that_the_ledger_does_not_record_opens_no_desk(office, monkey
 
 
 def _refusing(text):
-    def refuse(*_given, **_how):
-        raise StageFailed(text)
-
-    return refuse
+    return raising(StageFailed(text))
 
 
 def test_terms_that_nobody_decided_are_refused(office):

@@ -6,6 +6,7 @@ from dp_core.errors import BadInput, StageFailed
 from flows.engine.engine_failures import without_data
 from tasks.run.home import open_ledger
 from tests.ledgers import open_town
+from tests.raising import raising
 
 CANARY = "zqxcanary"
 
@@ -41,25 +42,16 @@ def test_a_failure_is_made_anew_and_its_detail_is_for_staff(home, own):
 
 
 def test_a_detail_that_cannot_be_kept_is_not_named(home, monkeypatch):
-    def broken():
-        raise ValueError(CANARY)
-
-    def full(*_):
-        raise OSError(28, "full")
-
-    monkeypatch.setattr("tasks.support.run_folder.os.fsync", full)
-    failure = without_data("town", broken)
+    monkeypatch.setattr("tasks.support.run_folder.os.fsync", raising(OSError(28, "full")))
+    failure = without_data("town", raising(ValueError(CANARY)))
     assert failure.row == "outside-stages"
     assert "the detail could not be saved" in failure.message
     assert str(home) not in failure.message
 
 
 def test_an_interruption_goes_through(home):
-    def interrupted():
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        without_data("town", interrupted)
+        without_data("town", raising(KeyboardInterrupt))
     assert not (home / "runs").exists()
 
 
@@ -67,19 +59,13 @@ def test_an_interruption_goes_through(home):
 def test_a_full_home_is_named_as_such(monkeypatch):
     monkeypatch.setattr("flows.engine.settings.ROOM", 2**80)
 
-    def broken():
-        raise RuntimeError("the server did not start")
-
-    failure = without_data("town", broken)
+    failure = without_data("town", raising(RuntimeError("the server did not start")))
     assert failure.row == "disk-full"
 
 
 def test_only_what_was_reserved_is_to_be_resumed(home):
     open_town(open_ledger(home))
 
-    def broken():
-        raise RuntimeError("the server did not start")
-
-    failure = without_data("town", broken)
+    failure = without_data("town", raising(RuntimeError("the server did not start")))
     assert "the same `dp-release run`" in failure.message
     assert "resume" not in failure.message

@@ -8,6 +8,7 @@ import pytest
 from dp_core.errors import StageFailed
 from flows.monitoring import log
 from tests.flows.conftest import STAGES, plainly
+from tests.raising import raising
 
 CANARY = "zqxcanary"
 
@@ -65,11 +66,8 @@ def test_what_happens_is_logged_in_order_and_once(project, logged, tmp_path):
 
 @pytest.mark.usefixtures("quick")
 def test_a_failed_stage_is_logged_without_what_failed(project, logged, monkeypatch):
-    def broken(*_):
-        raise ValueError(CANARY)
-
     with monkeypatch.context() as patch:
-        patch.setattr("tasks.stages.reconstruct._write_tables", broken)
+        patch.setattr("tasks.stages.reconstruct._write_tables", raising(ValueError(CANARY)))
         with pytest.raises(StageFailed):
             project.release()
     lines = logged()

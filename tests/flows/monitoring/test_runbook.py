@@ -19,6 +19,7 @@ from flows.cli.actions.signing_keys import make_signing_key
 from tests.flows.conftest import COLUMNS, as_csv, plainly, stopping, survey
 from tests.flows.corpus import hold, lent
 from tests.ledgers import owner, set_lease
+from tests.raising import raising
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
@@ -137,13 +138,6 @@ def stop_before(project, stage):
     """Let the release do what comes before a stage."""
     with pytest.raises(Stop):
         project.release(perform=stopping(stage, Stop))
-
-
-def raising(error):
-    def broken(*_, **__):
-        raise error
-
-    return broken
 
 
 WHO = ("--by", "Ana", "--reason", "test")

@@ -17,6 +17,7 @@ from tests.flows.conftest import plainly
 from tests.flows.corpus import hold, lent
 from tests.flows.releases.test_resume import noisy
 from tests.full import some
+from tests.raising import raising
 
 pytestmark = pytest.mark.usefixtures("quick")
 WHO = ("--by", "Ana Officer", "--reason", "read it")
@@ -69,10 +70,7 @@ def test_a_look_is_on_record_before_anybody_is_told_where_to_look(held, command,
 
     from tasks.ledger import release_writer
 
-    def fails(*_arguments, **_more):
-        raise StageFailed("The ledger does not answer.")
-
-    monkeypatch.setattr(release_writer, "add", fails)
+    monkeypatch.setattr(release_writer, "add", raising(StageFailed("The ledger does not answer.")))
     said = command("release", "look", "town", *WHO)
     assert said.code == 4
     assert str(held.internal) not in said.out + said.err
@@ -148,8 +146,7 @@ class Interrupted(BaseException):
     """Stands for SIGKILL."""
 
 
-def stop(*_arguments, **_more):
-    raise Interrupted
+stop = raising(Interrupted)
 
 
 @pytest.mark.parametrize("at", ["before", "bundle", "tidy", "amid"])

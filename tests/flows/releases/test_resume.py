@@ -12,6 +12,7 @@ from dp_core.kernel.cost.composition import NOTHING, Amount
 from tests.confidential_side import raises_inside
 from tests.flows.conftest import STAGES, as_csv, assert_charged_once, plainly, survey
 from tests.full import some
+from tests.raising import raising
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -166,11 +167,10 @@ def test_what_a_finished_stage_left_and_is_damaged_is_made_again_at_no_cost(proj
 def test_confidential_files_that_an_interruption_left_are_deleted_by_resume(
     project, command, monkeypatch
 ):
-    def interrupted(_self):
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr("tasks.support.run_folder.RunFolder.remove_confidential", interrupted)
+        patch.setattr(
+            "tasks.support.run_folder.RunFolder.remove_confidential", raising(KeyboardInterrupt)
+        )
         with pytest.raises(KeyboardInterrupt):
             project.release()
     assert (project.run_folder / "confidential/codes").is_dir()

@@ -18,6 +18,7 @@ from flows.releases import run_records
 from flows.releases.run_records import RunRecords
 from flows.scheduled import scheduled_release
 from tests.flows.conftest import plainly
+from tests.raising import raising
 
 row = pytest.mark.runbook
 
@@ -249,10 +250,7 @@ def test_a_worker_that_would_tell_of_a_run_is_refused(schedule, monkeypatch, say
 
 @row("run-stopped")
 def test_what_goes_wrong_outside_leaves_one_sentence_and_no_cause(schedule, monkeypatch, says):
-    def broken(_path):
-        raise RuntimeError("a value")
-
-    monkeypatch.setattr(scheduled, "read_template", broken)
+    monkeypatch.setattr(scheduled, "read_template", raising(RuntimeError("a value")))
     with pytest.raises(StageFailed) as error:
         schedule.fire()
     says(error.value)
@@ -281,9 +279,6 @@ def test_a_existing_ledger_lost_or_older_is_told_by_the_nightly_check(project, t
 
 
 def test_a_broken_chain_fails_the_nightly_check(project, monkeypatch):
-    def broken(*_args, **_options):
-        raise LedgerCorrupt("Entry 7 was changed.")
-
-    monkeypatch.setattr(nightly, "check_ledger", broken)
+    monkeypatch.setattr(nightly, "check_ledger", raising(LedgerCorrupt("Entry 7 was changed.")))
     with pytest.raises(LedgerCorrupt, match="Entry 7"):
         nightly.check_all(project.home, [])

@@ -37,6 +37,7 @@ from tasks.confidential.messages import (
 from tasks.confidential.process import Started
 from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
 from tests.flows.monitoring.test_runbook import named_in, on_page
+from tests.raising import raising
 
 LISTS = {"requests": REQUESTS, "notices": NOTICES, "replies": REPLIES}
 OF_TYPE = {str: "a", int: 1, float: 0.5, bool: True, dict: {}, type(None): None}
@@ -240,13 +241,6 @@ def test_a_verdict_has_one_sentence(folder, verdict, kind, row):
     assert str(found.message_file) in found.message
 
 
-def failing(error):
-    def work():
-        raise error
-
-    return work
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -258,7 +252,7 @@ def failing(error):
     ids=lambda each: type(each).__name__,
 )
 def test_the_process_keeps_its_sentence_inside(home, monkeypatch, error):
-    monkeypatch.setattr("tasks.confidential.host.preview_plan", lambda _: failing(error)())
+    monkeypatch.setattr("tasks.confidential.host.preview_plan", raising(error))
     opening = {**example(REQUESTS["open"]), "type": "open", "protocol": VERSION}
     reply, _ = Host(print).answer({**opening, "release": "town"}, {})
     checked(reply, REPLIES)

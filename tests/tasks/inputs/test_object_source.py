@@ -8,6 +8,7 @@ from dp_core.errors import BadInput, StageFailed
 from dp_core.plan.data_location import STORES, read_object_url
 from flows.cli.actions.drafting import draft
 from tasks.inputs.object_source import beginning_of, object_source
+from tests.raising import raising
 
 KEY = b"a key of sixteen bytes"
 MARKER = "AKIA-marker"
@@ -79,10 +80,7 @@ def test_an_object_that_changes_while_it_is_copied_is_refused(
 def test_a_store_that_fails_is_told_in_words_of_ours(
     store, tmp_path, monkeypatch, error, kind, words
 ):
-    def fail(*_):
-        raise error
-
-    monkeypatch.setattr(type(store), "ukey", fail)
+    monkeypatch.setattr(type(store), "ukey", raising(error))
     with pytest.raises(kind) as caught:
         object_source(URL, ("a", "b"), (), tmp_path)
     assert words in caught.value.message
@@ -93,9 +91,7 @@ def test_a_store_that_fails_is_told_in_words_of_ours(
 
 @pytest.mark.parametrize("name", ["2025/part.csv", "*/part.csv"])
 def test_a_store_that_is_down_is_not_one_without_the_object(store, tmp_path, monkeypatch, name):
-    def fail(*_, **__):
-        raise ConnectionError(MARKER)
-
+    fail = raising(ConnectionError(MARKER))
     monkeypatch.setattr(type(store), "info", fail)
     monkeypatch.setattr(type(store), "find", fail)
     with pytest.raises(StageFailed, match=r"did not answer \(ConnectionError\)"):

@@ -13,6 +13,7 @@ from dp_core.kernel.canonical import digest
 from dp_core.policies.stage_grant import StageGrant
 from tasks.stages.stage_task import StageResult, granted_stage, stage
 from tasks.support.run_folder import INTERNAL_NOTICE, RunFolder
+from tests.raising import raising
 
 CANARY = "salary-of-row-4711"
 
@@ -139,10 +140,7 @@ def test_our_own_message_is_kept_and_its_internal_part_is_not(run):
 
 
 def test_a_failure_is_told_even_when_its_detail_cannot_be_written(run, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
+    monkeypatch.setattr("os.fsync", raising(OSError(errno.ENOSPC, "No space left on device")))
     failure = failure_of(run, ValueError(CANARY))
     assert "failed (ValueError)" in failure.message
     assert failure.__context__ is None

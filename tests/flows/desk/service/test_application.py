@@ -11,6 +11,7 @@ import pytest
 from flows.desk.asked_question import MOST_CHARACTERS
 from flows.desk.service.gate import Limits
 from tests.flows.desk.service.small_desks import ACCOUNT, USERS, Site
+from tests.raising import raising
 
 SECURED = [
     ("POST", "/v1/plan"),
@@ -405,10 +406,7 @@ def test_the_log_has_no_token_question_or_answer(site, caplog):
 
 
 def test_a_failure_is_answered_and_logged_without_its_text(site, caplog):
-    def fail(*_words):
-        raise ValueError("row 17 has income 5")
-
-    site.desks.allowance = fail
+    site.desks.allowance = raising(ValueError("row 17 has income 5"))
     said(site.send("GET", "/v1/allowance"), 500)
     assert "row 17" not in caplog.text
     assert "ValueError" in caplog.text
@@ -417,9 +415,8 @@ def test_a_failure_is_answered_and_logged_without_its_text(site, caplog):
 def test_a_desk_that_cannot_be_read_is_a_failure_of_the_service(site, caplog):
     from dp_core.errors import LedgerCorrupt
 
-    def fail(*_words):
-        raise LedgerCorrupt("/srv/home/ledger.db is behind its anchor", row="ledger-lost")
-
-    site.desks.allowance = fail
+    site.desks.allowance = raising(
+        LedgerCorrupt("/srv/home/ledger.db is behind its anchor", row="ledger-lost")
+    )
     assert "/srv" not in said(site.send("GET", "/v1/allowance"), 503)["error"]
     assert "ledger-lost" in caplog.text
