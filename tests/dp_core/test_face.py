@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import dp_core
+from tests.new_python import new_python
 
 HEAVY = ("pandas", "pyarrow", "scipy", "numpy", "prefect", "dask", "numba", "rich", "statsmodels")
 SOURCE = Path(dp_core.__file__)
@@ -18,12 +17,7 @@ SOURCE = Path(dp_core.__file__)
 
 def loaded_after(script: str) -> set[str]:
     """Return which of the heavy packages a script leaves imported."""
-    ran = subprocess.run(
-        [sys.executable, "-c", f"{script}\nimport sys; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    ran = new_python(f"{script}\nimport sys; print(*sys.modules)")
     return set(HEAVY) & set(ran.stdout.splitlines()[-1].split())
 
 

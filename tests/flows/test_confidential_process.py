@@ -20,6 +20,7 @@ from tests.databases import VARIABLE, sqlite_database
 from tests.flows.conftest import assert_charged_once, plainly, survey
 from tests.flows.test_database_release import TABLE, fill
 from tests.full import some
+from tests.new_python import new_python
 
 MESSAGES = 18
 """Messages of the project's release, more or less: what it asks for depends on noise."""
@@ -141,16 +142,9 @@ carry_out(Path(sys.argv[1]), Path(sys.argv[2]), perform=lambda task, *given: tas
 
 
 def test_the_code_that_judges_and_pays_is_not_even_loaded_in_the_client(project):
-    told = subprocess.run(
-        [
-            *(sys.executable, "-c", CLIENT + "print('loaded:', *sys.modules)"),
-            *(str(project.spec), str(project.out)),
-        ],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "DP_RELEASE_HOME": str(project.home)},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    ).stdout
+    script = CLIENT + "print('loaded:', *sys.modules)"
+    home = str(project.home)
+    told = new_python(script, project.spec, project.out, DP_RELEASE_HOME=home).stdout
     loaded = told.rpartition("loaded: ")[2].split()
     assert "tasks.confidential.client" in loaded
     assert "tasks.validation.judged_sets" in loaded  # sets are public

@@ -20,6 +20,7 @@ from flows.engine.settings import DEFAULTS
 from flows.engine.site_settings import require_usable_values
 from tasks.support.dask_cluster import compute
 from tasks.support.process_environment import correct_environment
+from tests.new_python import new_python
 from tests.raising import raising
 
 ROOT = Path(__file__).parents[2]
@@ -325,10 +326,7 @@ def python(check: str, options: str = "") -> str:
         f"try: {check}({options})\n"
         "except BadInput as error: print(error)"
     )
-    found = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=found, capture_output=True, text=True, check=True
-    )
+    done = new_python(code)
     assert not done.stderr
     return done.stdout
 
@@ -343,12 +341,7 @@ def test_options_of_numba_are_removed(monkeypatch):
 
     left = {name: text for name, text in os.environ.items() if name.startswith("NUMBA_")}
     assert left == {"NUMBA_DISABLE_JIT": "0", "NUMBA_CACHE_DIR": "1"}
-    config = subprocess.run(
-        [sys.executable, "-c", "from numba import config; print(config.DISABLE_JIT)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    config = new_python("from numba import config; print(config.DISABLE_JIT)")
     assert config.stdout == "0\n"
 
 

@@ -1,6 +1,5 @@
 """Data files are found by name: a wrong path is told at once, and nothing is opened."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from dp_core.confidential.data_files import find_data_files
 from dp_core.errors import BadInput
+from tests.new_python import new_python
 from tests.raising import raising
 
 
@@ -71,10 +71,7 @@ def test_no_library_that_reads_data_is_loaded():
         "import sys, dp_core.confidential.data_files;"
         " print(sorted({'pyarrow', 'numpy', 'pandas'} & set(sys.modules)))"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert ended.stdout == "[]\n"
+    assert new_python(script).stdout == "[]\n"
 
 
 def test_a_name_that_is_not_utf_8_is_refused_by_name(tmp_path):

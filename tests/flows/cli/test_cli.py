@@ -1,12 +1,10 @@
 """The command line: exit codes, machine answers, and one sentence for every mistake."""
 
 import json
-import os
 import re
 import subprocess
 import sys
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +12,8 @@ from dp_core.accounts.requested import unprotected
 from dp_core.methods.drawn_events import threshold_for
 from dp_core.schema.column_types.registry import words as column_types
 from tests.flows.conftest import as_csv, survey
+from tests.new_python import new_python
 
-ROOT = Path(__file__).parents[3]
 SECRET = "zqxcanary"
 
 
@@ -296,10 +294,7 @@ def test_help_imports_nothing_heavy():
         "try: cli.main(['--help'])\n"
         "except SystemExit: print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    modules = set(json.loads(ended.stderr))
+    modules = set(json.loads(new_python(script).stderr))
     heavy = {*ENGINES, "statsmodels", "numpy", "pandas", "pyarrow", "sqlalchemy", "rich"}
     assert modules & heavy == set()
 
@@ -323,14 +318,7 @@ def test_a_command_imports_no_engine_that_it_does_not_need(project, words, unuse
         "except SystemExit as ended: assert not ended.code\n"
         f"print(sorted(set(sys.modules) & {{*{[*ENGINES, *unused]}}}))"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=project.folder,
-        env={**os.environ, "DP_RELEASE_HOME": str(project.home), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    ended = new_python(script, cwd=project.folder, DP_RELEASE_HOME=str(project.home))
     assert ended.stdout.splitlines()[-1] == "[]"
 
 
@@ -338,10 +326,7 @@ def test_what_comes_before_prefect_is_set_up_does_not_import_it():
     # Its settings (silent, local, forgetful) are read when it is imported.
     modules = "flows.releases.start_check, flows.engine.engine_failures"
     script = f"import sys, {modules}; print('prefect' in sys.modules)"
-    ended = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert ended.stdout == "False\n"
+    assert new_python(script).stdout == "False\n"
 
 
 @pytest.mark.parametrize("code", [0, 1])

@@ -1,9 +1,6 @@
 """Completion as each shell asks for it: commands, options, and the names in a home."""
 
-import subprocess
-import sys
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +8,8 @@ from dp_core.kernel.cost.composition import Terms
 from dp_core.plan.presets import PRESETS
 from tasks.run.home import open_ledger
 from tasks.run.stage_table import REPEATABLE
+from tests.new_python import new_python
 
-ROOT = Path(__file__).parents[3]
 VARIABLE = "_DP_RELEASE_COMPLETE"
 
 
@@ -106,10 +103,7 @@ def test_completion_writes_nothing_and_imports_nothing_heavy(home):
         "import flows.cli.main\n"
         "print(*(each.partition('.')[0] for each in sys.modules)); print(len(found[0]))"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    modules, accounts = ended.stdout.splitlines()
+    modules, accounts = new_python(script).stdout.splitlines()
     assert accounts == "3"
     heavy = {"prefect", "sqlalchemy", "numpy", "pandas", "pyarrow", "dask", "rich", "scipy"}
     assert not heavy & {*modules.split()}
