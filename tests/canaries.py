@@ -429,7 +429,6 @@ class Finding:
         counts: p-value of the noise along what all canaries add, given the noise as charged.
         added: Length of what they add, in scales of the noise.
         reach: Largest change by a canary over the sensitivity that was charged for it.
-        allowed: For each canary that is changed most or least: its moves as charged.
         moves: Moves of the canary that moves least, as the auditor computed them.
         strongest: Moves of the canary that moves most, at most as much as was charged.
         vectors: Noise of all vectors.
@@ -752,24 +751,16 @@ _COUNTS = (f"count by {CANARY}, small", f"count by {CANARY}")
 _PERSON = Persons(3, above=3)
 
 
+def _run(route: Route, file: CanaryFile, epsilon: int) -> Case:
+    return Case(route=route, file=file, epsilon=Fraction(epsilon), delta=_DELTA, noise="gaussian")
+
+
 def _from_files(asks: str, file: CanaryFile, epsilon: int = 4) -> Case:
-    return Case(
-        route=FromFiles(asks=asks),
-        file=file,
-        epsilon=Fraction(epsilon),
-        delta=_DELTA,
-        noise="gaussian",
-    )
+    return _run(FromFiles(asks=asks), file, epsilon)
 
 
-def _desk(questions: Sequence[str], file: CanaryFile, epsilon: int = 4) -> Case:
-    return Case(
-        route=FromDesk(questions=tuple(questions)),
-        file=file,
-        epsilon=Fraction(epsilon),
-        delta=_DELTA,
-        noise="gaussian",
-    )
+def _desk(questions: Sequence[str], file: CanaryFile, epsilon: int) -> Case:
+    return _run(FromDesk(questions=tuple(questions)), file, epsilon)
 
 
 _RUNS = {

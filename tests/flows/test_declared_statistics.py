@@ -11,6 +11,7 @@ from dp_core.bundle.reading import read_bundle
 from dp_core.bundle.verification.verify import verify
 from dp_core.methods.declared_statistics.sum_answers import PARTS
 from tests.dp_core.bundle.forgery import edit_column, resealed, statement_of
+from tests.flows.test_declared_analyses import charged
 from tests.flows.test_reuse import Second
 from tests.full import some
 
@@ -32,16 +33,9 @@ def made(request, corpus, monkeypatch):
     return corpus(TEXT, measure=f"{{noise: {request.param}}}").read(monkeypatch)
 
 
-def charges(project):
-    """Return the costs of the stage by step."""
-    ledger = project.ledger()
-    found = ledger.charges(ledger.reservation("town"))
-    return {each.step: each.cost for each in found if each.stage == "analyses"}
-
-
 def test_a_mean_and_a_total_are_measured_once_and_share_the_budget_with_the_quantile(made):
     total = made.ledger().reservation("town").currency.limit * Fraction(3, 10)
-    found = charges(made)
+    found = charged(made)
     sums = {f"statistic-1-{part}": total / 2 * own for part, own in PARTS.items()}
     assert {step: found[step] for step in sums} == sums
     trees = [step for step in found if step.startswith("quantiles-1-")]

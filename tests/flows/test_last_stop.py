@@ -6,16 +6,12 @@ import shutil
 import pytest
 
 from tests.flows.conftest import as_csv, stopping, survey
+from tests.flows.monitoring.test_runbook import with_other_rows
 from tests.raising import raising
 
 pytestmark = pytest.mark.usefixtures("quick")
 
 MAKE = "flows.release.make_release"
-
-
-def other_rows(project, _patch):
-    (project.folder / "town.csv").write_text(as_csv(survey()[:-1]))
-    (project.run_folder / "public/stages/count.json").unlink()
 
 
 def original_rows(project):
@@ -33,7 +29,7 @@ def nothing(_project):
 TOLD = {"data-changed": "data-do-not-fit", "committed-result-gone": "data-side"}
 """Rows of Prefect's process for what stays in that of the data."""
 CASES = {
-    "data-changed": (other_rows, original_rows),
+    "data-changed": (with_other_rows, original_rows),
     "spec-of-another-release": (
         lambda project, _: project.write_spec(release="village"),
         lambda project: project.write_spec(),

@@ -13,6 +13,8 @@ import pytest
 from dp_core.kernel.mechanisms import additive_noise
 from tests.flows.linked_project import SCHEMA as LINKED
 from tests.flows.linked_project import linked_project, write_linked_spec, write_tables
+from tests.flows.test_public_totals import DISTRICTS, TOTALS
+from tests.flows.test_public_totals import SCHEMA as COUNTY
 from tests.flows.test_wall import (
     SHARES,
     Terms,
@@ -24,24 +26,7 @@ from tests.flows.test_wall import (
     seen_after,
 )
 
-PLACES = dict(zip("uvwxyz", "aabbcc", strict=True))
-SCHEMA = """\
-version: 1
-title: A county
-rows_about: 400
-columns:
-  county: {type: category, levels: [a, b, c]}
-  district:
-    {type: category, levels: [u, v, w, x, y, z], within: county,
-     map: {u: a, v: a, w: b, x: b, y: c, z: c}}
-  sex: {type: category, levels: {1: male, 2: female}}
-  age: {type: integer, min: 0, max: 99, edges: [0, 18, 65, 100]}
-"""
-TOTALS = """\
-totals:
-  - {county: {a: 250, b: 160, c: 0}, source: "Census 2021, Table 3"}
-  - {sex: {male: 200, female: 210}, source: "Register, 1 January"}
-"""
+SCHEMA = COUNTY.partition("  work:")[0]
 WARD = """\
       ward:
         {type: category, levels: [p, q, r], within: tenure, map: {p: '1', q: '1', r: '2'}}
@@ -64,7 +49,7 @@ def test_nothing_outside_depends_on_a_record_in_an_area_of_its_own(
     district = rng.choice(list("uvwxy"), 300)
     town = pd.DataFrame(
         {
-            "county": [PLACES[each] for each in district],
+            "county": [DISTRICTS[each] for each in district],
             "district": district,
             "sex": rng.integers(1, 3, 300),
             "age": rng.integers(0, 100, 300),

@@ -66,11 +66,13 @@ def documents(release) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["all", "bare", "pure"])
-def test_the_registry_entry_is_one_that_the_registry_takes(documents, name):
-    entry = registry_entry(documents[name])
+def test_the_registry_entry_and_the_citation_keep_to_their_formats(documents, name):
+    entry, cited = registry_entry(documents[name]), citation(documents[name])
 
     check("registry", entry)
+    check("citation", cited)
     assert yaml.safe_load(registry_text(documents[name])) == entry
+    assert yaml.safe_load(citation_text(documents[name])) == cited
 
 
 def test_the_registry_entry_says_what_the_statement_says(documents):
@@ -108,14 +110,6 @@ def test_what_only_the_publisher_knows_is_marked(documents):
     assert "fill in before you submit it:\n#   publisher (" in bare
     assert registry_entry(documents["bare"])["deployment"]["basic"]["intended_use"] == NOT_STATED
     assert b"fill in" not in stated
-
-
-@pytest.mark.parametrize("name", ["all", "bare", "pure"])
-def test_the_citation_keeps_to_its_format(documents, name):
-    found = citation(documents[name])
-
-    check("citation", found)
-    assert yaml.safe_load(citation_text(documents[name])) == found
 
 
 def test_the_citation_names_publisher_version_licence_and_date(documents):

@@ -8,7 +8,6 @@ import math
 import re
 from dataclasses import replace
 from fractions import Fraction
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -26,40 +25,13 @@ from dp_core.metrics.marginal_error import Tally, tvd
 from dp_core.schema.definition import Choice, Column, Margin
 from dp_core.schema.reading.schema_file import parse_schema
 from tests.dp_core.bundle.conftest import Survey, code_of, make_published, tallied
+from tests.html_elements import Elements
 from tests.measured import noisy_table, tally_sets
-
-VOID = {"meta", "col", "br", "hr"}
-
-
-class Page(HTMLParser):
-    """Collects elements and checks that they are closed in order."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
 
 
 @pytest.fixture(scope="module")
 def page(bundle):
-    return Page((bundle / "report.html").read_text(encoding="utf-8"))
+    return Elements((bundle / "report.html").read_text(encoding="utf-8"))
 
 
 def test_the_page_is_well_formed_and_has_what_readers_need(page):
@@ -134,7 +106,7 @@ def test_a_split_release_is_not_warned_about_shared_noise():
 def test_a_release_without_tables_still_has_a_page():
     published, data = make_published(sets=1)
     tallies = tally_sets(published.schema.domain, (), [[data[0]]])
-    page = Page(report(replace(published, released=()), tallies))
+    page = Elements(report(replace(published, released=()), tallies))
 
     assert "No noisy table contains this column." in page.text
 
@@ -264,7 +236,7 @@ def test_charged_checks_and_thresholds_are_told(release):
     charged = {"table": ["sex", "age"], "tvd": 0.031, "interval": [0.021, 0.041], "receipt": 9}
     checks = {"public": [{"figure": "fit", "value": 0.0123}], "charged": [charged]}
     tallies = tallied(published, data)
-    page = Page(report(replace(published, plan=plan, checks=checks), tallies))
+    page = Elements(report(replace(published, plan=plan, checks=checks), tallies))
 
     assert re.search(r"fit was 0\.0123; above 0\.05 ", page.text)
     assert "sex × age" in page.text
@@ -274,7 +246,7 @@ def test_charged_checks_and_thresholds_are_told(release):
 
 
 def said(published, data) -> str:
-    return Page(report(published, tallied(published, data))).text
+    return Elements(report(published, tallied(published, data))).text
 
 
 def test_weights_are_told_with_what_they_add_up_to(release):
@@ -346,10 +318,10 @@ def squares(text: str) -> int:
 def test_the_page_of_a_wide_file_is_limited_and_says_what_it_leaves_out():
     narrow, wide = wide_release(20), wide_release(150)
 
-    assert "left out" not in Page(narrow).text
+    assert "left out" not in Elements(narrow).text
     assert squares(narrow) == 20 * 19 // 2
     assert squares(wide) == 60 * 59 // 2
-    said = Page(wide).text
+    said = Elements(wide).text
     assert "90 further columns are left out" in said  # of the pairs
     assert "30 further columns are left out" in said  # of the pictures: 1200 codes are 120 columns
     assert len(wide.encode()) < 1_500_000

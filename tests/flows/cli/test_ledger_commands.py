@@ -615,10 +615,6 @@ def test_a_total_that_protects_nobody_must_be_confirmed(project, command, words,
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 2)])
 def test_at_a_terminal_a_large_total_is_asked_about(project, command, monkeypatch, answer, code):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
     before = entries(project)
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
     monkeypatch.setattr("flows.cli.arguments._at_a_terminal", lambda: True)

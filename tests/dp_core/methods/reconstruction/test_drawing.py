@@ -12,15 +12,11 @@ from dp_core.kernel.counting.domain import Domain
 from dp_core.methods import registry
 from dp_core.methods.reconstruction.sampling.drawing import records
 from dp_core.schema.structure.structural_zeros import StructuralZeros
+from tests.contracts.test_reconstructors import METHODS
 from tests.exact_tables import counts_of, summed
 from tests.measured import noisy_table
 
 DOMAIN = Domain(("a", "b", "c", "d"), (2, 3, 4, 3))
-METHODS = [
-    name
-    for name in registry.available("reconstruction")
-    if "tables" in registry.find("reconstruction", name).takes
-]
 
 
 def joint(seed=0, domain=DOMAIN):

@@ -16,7 +16,6 @@ from dp_core.errors import BadInput
 from dp_core.kernel.cost.currency import largest_limit
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.counting.domain import Domain
-from dp_core.kernel.mechanisms import additive_noise, private_choice
 from dp_core.kernel.questions.counting_queries import Cells, Parities
 from dp_core.kernel.questions.query_scores import QueryDistance
 from dp_core.lab.measures.table_errors import relative_entropy
@@ -65,13 +64,6 @@ def select(domain, table, *, zeros=NONE, known=(), part=Fraction(1, 2), **option
         )
     )
     return selection, session
-
-
-@pytest.fixture
-def no_noise(monkeypatch):
-    """Mechanisms that add nothing: what is left is the exact answer."""
-    monkeypatch.setattr(additive_noise, "add", lambda values, _: values)
-    monkeypatch.setattr(private_choice, "choose", lambda values, _: int(np.argmax(values)))
 
 
 @pytest.mark.usefixtures("no_noise")

@@ -139,18 +139,6 @@ def test_the_last_day_of_the_calendar_can_be_a_maximum():
             ["the day after max, 2000-01-02"],
         ),
         ("{type: date, min: 0001-01-01, max: 9999-12-31, bins: day}", ["longer period"]),
-    ],
-)
-def test_bins_that_do_not_fit_are_refused_with_what_is_expected(text, parts):
-    message = refusal(column(text))
-
-    assert message.startswith("s.yaml, line 4, columns.age")
-    assert all(part in message for part in parts), message
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
         ("{levels: [a]}", ["'type' is missing"]),
         ("{type: }", ["age.type", "has no value", "category, ordinal"]),
         ("{type: category}", ["'levels' is missing"]),

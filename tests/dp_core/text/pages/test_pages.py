@@ -6,7 +6,6 @@ import io
 import json
 from datetime import date
 from fractions import Fraction
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -28,6 +27,7 @@ from dp_core.text.pages.page import (
 from dp_core.text.pages.page_html import page_html
 from dp_core.text.pages.page_text import page_text, print_page
 from dp_core.text.pages.python_words import in_python, speaks_python
+from tests.html_elements import Elements
 
 NASTY = "<script>alert('x')</script> & \"quoted\" [bold]"
 PAGE = (
@@ -38,38 +38,10 @@ PAGE = (
 )
 
 
-class Elements(HTMLParser):
-    """Names of the elements, and the text between them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-        self.open: list[str] = []
-        self.texts: list[str] = []
-
-    def handle_starttag(self, tag, attrs):  # noqa: ARG002
-        self.names.append(tag)
-        self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append(data)
-
-
-def read(html):
-    found = Elements()
-    found.feed(html)
-    found.close()
-    assert found.open == []
-    return found
-
-
 def test_texts_are_escaped_in_html():
-    found = read(page_html(PAGE))
+    found = Elements(page_html(PAGE))
 
-    assert set(found.names) == {"div", "p", "b", "table", "tr", "th", "td"}
+    assert {name for name, _ in found.tags} == {"div", "p", "b", "table", "tr", "th", "td"}
     assert sum(text.strip() == NASTY for text in found.texts) == 4
 
 

@@ -130,19 +130,12 @@ def test_the_centre_of_measured_tables_adds_up_and_agrees():
             assert values.sum(axis=rest) == pytest.approx(tables[name,], abs=2.0)
 
 
-def test_one_set_is_refused():
+def test_one_set_and_a_set_that_does_not_exist_are_refused():
+    tables = measured(population(np.random.default_rng(0)), ONES, 1.0, np.random.default_rng(0))
     with pytest.raises(ValueError, match="at least 2"):
-        posterior(
-            measured(population(np.random.default_rng(0)), ONES, 1.0, np.random.default_rng(0)),
-            sets=1,
-        )
-
-
-def test_a_set_that_does_not_exist_is_refused():
+        posterior(tables, sets=1)
     with pytest.raises(ValueError, match="no set 5"):
-        posterior(
-            measured(population(np.random.default_rng(0)), ONES, 1.0, np.random.default_rng(0))
-        ).draw(5)
+        posterior(tables).draw(5)
 
 
 def test_intervals_of_cells_cover_the_files_counts():

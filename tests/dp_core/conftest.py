@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the wall."""
+"""What tests of the kernel and of methods share."""
 
 import numpy as np
 import pytest
