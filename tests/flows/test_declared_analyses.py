@@ -20,7 +20,7 @@ from dp_core.methods.declared import declared_questions
 from dp_core.methods.declared.declared_questions import PARTS
 from tests.dp_core.bundle.forgery import edit_column, resealed, statement_of
 from tests.flows.corpus import only_read
-from tests.flows.releases.test_resume import assert_complete, failing, noisy
+from tests.flows.releases.test_resume import assert_complete, fail_at, noisy
 from tests.flows.test_reuse import Second
 from tests.full import some
 from tests.raising import raising
@@ -244,8 +244,7 @@ def test_a_release_goes_on_with_the_same_sums(project, work_done, after):
     """One release fails in each of these stages in turn."""
     measured, asked = {}, {}
     for name in ("measure", "analyses", "reconstruct", "publish"):
-        with pytest.raises(StageFailed, match="outside"):
-            project.release(perform=failing(name, StageFailed("outside"), after=after))
+        fail_at(project, name, after=after)
         found = noisy(project)
         assert {kept: found[kept] for kept in measured} == measured
         measured = found
@@ -265,8 +264,7 @@ def test_a_release_goes_on_with_the_same_sums(project, work_done, after):
 @pytest.fixture
 def stopped(project):
     """A project whose release stopped after stage `analyses`."""
-    with pytest.raises(StageFailed, match="outside"):
-        project.release(perform=failing("reconstruct", StageFailed("outside"), after=False))
+    fail_at(project, "reconstruct")
     return project
 
 
@@ -287,8 +285,7 @@ def test_a_lost_file_of_noisy_results_is_written_again(stopped, content):
 def test_a_charged_question_is_asked_whatever_would_be_asked_now(project, committed, monkeypatch):
     """Another machine may round otherwise: the ledger says what is asked."""
     place = "reconstruct" if committed else "analyses"
-    with pytest.raises(StageFailed, match="outside"):
-        project.release(perform=failing(place, StageFailed("outside"), after=False))
+    fail_at(project, place)
     if not committed:
         # Charged, but the draw fails.
         with pytest.raises(StageFailed):
@@ -305,8 +302,7 @@ def test_a_charged_question_is_asked_whatever_would_be_asked_now(project, commit
 
 
 def test_questions_follow_from_committed_tables_only(project):
-    with pytest.raises(StageFailed, match="outside"):
-        project.release(perform=failing("analyses", StageFailed("outside"), after=False))
+    fail_at(project, "analyses")
     path = project.run_folder / "public/marginals.parquet"
 
     def multiply(counts):

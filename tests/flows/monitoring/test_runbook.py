@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ from dp_core.errors import LedgerCorrupt, StageFailed
 from flows.cli.actions.signing_keys import make_signing_key
 from tests.flows.conftest import COLUMNS, as_csv, plainly, stopping, survey
 from tests.flows.corpus import hold, lent
-from tests.ledgers import owner, set_lease
+from tests.ledgers import execute, owner, set_lease
 from tests.raising import raising
 
 ROOT = Path(__file__).parents[3]
@@ -625,9 +624,7 @@ def test_a_table_that_cannot_be_read(project, command, monkeypatch, says, url):
     monkeypatch.delenv("RUNBOOK_DB", raising=False)
     if url is not None:
         path = project.folder / "data.db"
-        with sqlite3.connect(path) as connection:
-            connection.execute("CREATE TABLE other (age integer)")
-        connection.close()
+        execute(f"sqlite:///{path}", "CREATE TABLE other (age integer)")
         monkeypatch.setenv("RUNBOOK_DB", url.format(file=path))
     says(run(project, command))
 
@@ -653,29 +650,27 @@ def with_full_folder(project, _patch):
 
 
 def without_tables(project, _patch):
-    with sqlite3.connect(project.home / "ledger.db") as connection:
-        connection.execute("DROP TABLE leases")
-    connection.close()
+    execute(database(project), "DROP TABLE leases")
 
 
 def with_damaged_index(project, _patch):
     # The index is told to be of another column than its content.
-    with sqlite3.connect(project.home / "ledger.db") as connection:
-        connection.execute("PRAGMA writable_schema = ON")
-        connection.execute(
-            "UPDATE sqlite_master SET sql = 'CREATE INDEX entries_of_kind ON entries (salt)'"
-            " WHERE name = 'entries_of_kind'"
-        )
-    connection.close()
+    execute(
+        database(project),
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_master SET sql = 'CREATE INDEX entries_of_kind ON entries (salt)'"
+        " WHERE name = 'entries_of_kind'",
+    )
 
 
 def of_another_program(project, patch):
-    path = project.folder / "other.db"
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
-        connection.execute("INSERT INTO alembic_version VALUES ('theirs')")
-    connection.close()
-    patch.setenv("DP_RELEASE_LEDGER", f"sqlite:///{path}")
+    url = f"sqlite:///{project.folder / 'other.db'}"
+    execute(
+        url,
+        "CREATE TABLE alembic_version (version_num TEXT)",
+        "INSERT INTO alembic_version VALUES ('theirs')",
+    )
+    patch.setenv("DP_RELEASE_LEDGER", url)
 
 
 def without_folder_for_its_state(project, patch):

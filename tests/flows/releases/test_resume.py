@@ -37,6 +37,12 @@ def failing(stage_name, error, *, after):
     return perform
 
 
+def fail_at(project, stage_name, *, after=False):
+    """Make a release whose stage fails before or after its work."""
+    with pytest.raises(StageFailed, match="outside"):
+        project.release(perform=failing(stage_name, StageFailed("outside"), after=after))
+
+
 def noisy(project):
     return {
         path.name: path.read_bytes() for path in (project.run_folder / "public/noisy").iterdir()
@@ -56,8 +62,7 @@ def test_a_release_goes_on_from_whatever_stage_failed(project, work_done, after)
     """One release fails in each stage in turn, and every time goes on from there."""
     measured, kinds = {}, project.kinds()
     for place, name in enumerate(STAGES):
-        with pytest.raises(StageFailed, match="outside"):
-            project.release(perform=failing(name, StageFailed("outside"), after=after))
+        fail_at(project, name, after=after)
         if (project.run_folder / "public/noisy").exists():
             found = noisy(project)
             assert {kept: found.get(kept) for kept in measured} == measured, name
@@ -117,11 +122,9 @@ def test_codes_of_another_input_are_made_again(project, work_done):
 
 
 def test_codes_that_were_lost_or_garbled_are_made_again_at_no_cost(project, work_done):
-    with pytest.raises(StageFailed, match="outside"):
-        project.release(perform=failing("measure", StageFailed("outside"), after=False))
+    fail_at(project, "measure")
     shutil.rmtree((project.run_folder / "confidential").resolve())
-    with pytest.raises(StageFailed, match="outside"):
-        project.release(perform=failing("measure", StageFailed("outside"), after=False))
+    fail_at(project, "measure")
     assert work_done["discretize"] == 2
     (chunk,) = (project.run_folder / "confidential/codes").glob("chunk-*")
     chunk.write_bytes(bytes(chunk.stat().st_size))
@@ -188,8 +191,7 @@ def test_a_wrong_file_and_then_a_missing_one_do_not_keep_a_release_from_its_end(
     project, stops_before, missing
 ):
     """One wrong file is one refused attempt, and the release can still charge."""
-    with pytest.raises(StageFailed, match="outside"):
-        project.release(perform=failing(stops_before, StageFailed("outside"), after=False))
+    fail_at(project, stops_before)
     data = project.folder / "town.csv"
     good = data.read_text()
     data.write_text(good.replace(",single,", ",married,", 1))

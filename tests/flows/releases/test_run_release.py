@@ -3,12 +3,12 @@
 import pytest
 
 from dp_core.bundle.verification.verify import verify
-from dp_core.errors import BadInput, Held, StageFailed
+from dp_core.errors import BadInput, Held
 from flows.cli.actions.run_release import forget_from
 from tasks.ledger.ledger import Ledger
 from tasks.run.stage_table import REPEATABLE
 from tasks.support.run_folder import RunFolder
-from tests.flows.releases.test_resume import assert_complete, failing, noisy
+from tests.flows.releases.test_resume import assert_complete, fail_at, noisy
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -21,8 +21,7 @@ def project(gaussian_project):
 @pytest.fixture
 def checked(project):
     """A release that stopped after its last stage before the settlement."""
-    with pytest.raises(StageFailed, match="outside"):
-        project.release(perform=failing("ledger: settle", StageFailed("outside"), after=False))
+    fail_at(project, "ledger: settle")
     return project
 
 
@@ -120,7 +119,6 @@ def test_nothing_of_a_release_that_awaits_approval_is_made_again(project):
 
 
 def test_a_stage_that_is_not_finished_is_not_made_again(project):
-    with pytest.raises(StageFailed, match="outside"):
-        project.release(perform=failing("reconstruct", StageFailed("outside"), after=False))
+    fail_at(project, "reconstruct")
     with pytest.raises(BadInput, match="is not finished yet; `dp-release resume town`"):
         again(project, "reconstruct")
