@@ -11,6 +11,7 @@ from dp_core.analysis.query.asked_counts import Asked, QueryCell
 from dp_core.analysis.query.bin_errors import bias_of, records_by_bin
 from dp_core.analysis.query.sources import Sources
 from dp_core.inference.questions.question import Question
+from dp_core.inference.spread_measures import SPREAD_MEASURES
 from dp_core.kernel.counting.linked_columns import MEMBERS
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column
@@ -78,7 +79,7 @@ def outside_note(question: Question) -> str:
     if question.adds_up:
         return (
             "The noise put an estimate outside the possible values, such as below 0. Counts, shares"
-            " and totals are not cut, so that their sums stay unbiased."
+            " and totals are not cut, because sums of cut estimates are biased."
         )
     return MOVED
 
@@ -133,7 +134,7 @@ def _notes(
             f"Rows beyond {sources.relation.max_rows} of one {schema.unit.word} were dropped before"
             " counting."
         )
-    if sources.unused:
+    if sources.unused and not (sources.set_counts and question.number):  # the sets follow sums
         yield unused_sentence(sources)
 
 
@@ -161,10 +162,10 @@ def _of_totals(sources: Sources, exact: bool) -> Iterator[str]:
 
 def _of_sets(sources: Sources, asked: Asked) -> Iterator[str]:
     """Yield that the sets are used too, for a mean, total or quantile."""
-    if sources.sets is not None and asked.question.number is not None:
+    if sources.set_counts is not None and asked.question.number is not None:
         yield (
-            "The noisy tables and the synthetic sets are combined, by precision: the sets lack the"
-            " noise of empty cells."
+            "This combines the noisy tables with the synthetic sets, weighted by precision; the"
+            " sets have no noise in empty cells."
         )
 
 
@@ -215,6 +216,9 @@ def _of_number(column: Column) -> Iterator[str]:
 
 def _bin_words(column: Column, measure: str) -> str:
     """Return what an estimate does with the values within a bin."""
+    if measure in SPREAD_MEASURES:
+        even = column.within is None and column.choice is None
+        return f"uses the mean and the variance of {'even values' if even else 'a density'} in bins"
     density = "a density fitted to the counts"
     within, mean = f"follow {density}", f"the mean of {density}"
     if column.choice is not None:

@@ -25,7 +25,7 @@ from dp_core.analysis.query.asked_counts import Asked, Counted, QueryCell
 from dp_core.analysis.query.declared_sums import DeclaredAnswer, answer_declared, unused_declaration
 from dp_core.analysis.query.possible_answers import check_informative, possible_answers
 from dp_core.analysis.query.sources import NOTE, Sources, asked_groups
-from dp_core.analysis.query.statistic_answers import statistic_answers
+from dp_core.analysis.query.spread_answers import spread_answers
 from dp_core.analysis.query.term_intervals import (
     Ends,
     Intervals,
@@ -107,8 +107,8 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     possible = possible_answers(asked, parts)
     if question.measure == "quantile":
         plain, without = quantile_answers(work, asked)
-    elif question.is_statistic:
-        plain, without = statistic_answers(work, asked)
+    elif question.is_of_spread:
+        plain, without = spread_answers(work, asked)
     else:
         plain, without = answer_of(work, parts)
     _, lows, highs = possible.cut(without)
@@ -268,7 +268,7 @@ def terms_of(asked: Asked) -> list[list[Term]]:
     """Return the terms of the answer and, if bins matter, of the smallest and largest possible."""
     if asked.question.measure == "quantile":
         return [[Term(asked.cuts())]]
-    if asked.question.is_statistic:
+    if asked.question.is_of_spread:
         return [[Term(asked.by_bin())]]
     if asked.earlier is not None:
         return _terms_of_waves(asked, asked.earlier)

@@ -312,7 +312,7 @@ class Asked:
         """
         assert self.question.quantile is not None
         weights = cut_weights(self.number_column.bins, float(self.question.quantile))
-        return self.along_number(weights[first:stop])
+        return self._along_number(weights[first:stop])
 
     def by_bin(self, conditions: Iterable[Condition] = ()) -> Functionals:
         """Return numbers of records by bin of `question.number`, in each group.
@@ -323,14 +323,36 @@ class Asked:
         Returns:
             Functionals. On the axis of the column, each row of `groups` becomes one row a bin.
         """
-        return self.along_number(np.eye(self.number_column.bins), conditions)
+        return self._along_number(np.eye(self.number_column.bins), conditions)
 
     def all_by_bin(self) -> Functionals:
         """Return numbers of records by bin of `question.number`, of all records."""
         column, (axis, codes) = self.number_column, self._origins[str(self.question.number)]
         return Functionals((axis,), (np.eye(column.bins, column.size)[:, codes],))
 
-    def along_number(self, weights: Floats, conditions: Iterable[Condition] = ()) -> Functionals:
+    def of_group(self, group: int, weights: Floats) -> Functionals:
+        """Return the sum of the counts of one group, with weights of the bins.
+
+        Args:
+            group: Number of the group, row by row.
+            weights: Weight of each bin of `question.number`, shape (bins,).
+        """
+        axis, codes = self._origins[str(self.question.number)]
+        own = np.zeros(self.number_column.size)
+        own[: len(weights)] = weights
+        every = self._of_groups
+        rows = np.unravel_index(group, every.shape)
+        chosen = [each[[row]] for each, row in zip(every.weights, rows, strict=True)]
+        place = every.columns.index(axis)
+        chosen[place] = chosen[place] * own[codes]
+        return Functionals(every.columns, tuple(chosen))
+
+    @cached_property
+    def _of_groups(self) -> Functionals:
+        """Numbers of records of each group."""
+        return self.counts()
+
+    def _along_number(self, weights: Floats, conditions: Iterable[Condition] = ()) -> Functionals:
         """Return sums of counts with several weights of the bins of `question.number`.
 
         Args:

@@ -135,7 +135,7 @@ def records_by_bin(sources: Sources, asked: Asked, conditions: Iterable[Conditio
     They are those of the sets if these tell the question, otherwise those of the tables.
     """
     cells = asked.by_bin(conditions)
-    counts = None if sources.sets is None else sources.sets.sums(cells)
+    counts = None if sources.set_counts is None else sources.set_counts.sums(cells)
     if counts is None:
         counts = np.maximum(estimate(sources.pooled, cells), 0.0)
     return asked.with_last_axis(counts, asked.number_column.bins)

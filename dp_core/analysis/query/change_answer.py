@@ -1,9 +1,9 @@
 """The change of an answer between two releases, with its interval.
 
-The noise of two releases is independent. So the change of a count or total has the sum of the two
-variances and of the two fourth cumulants, which give the quantile of its noise. The interval of the
-change of a share, mean, ratio or difference follows from the two intervals (MOVER with correlation
-0: Zou & Donner 2008).
+The noise of two releases is independent. So the change of a count has the sum of the two variances
+and of the two fourth cumulants, which give the quantile of its noise. The interval of every other
+change but that of a quantile follows from the two intervals (MOVER with correlation 0: Zou & Donner
+2008).
 
 Bins cause errors of both answers. If both releases have the same bins, these errors are nearly the
 same, so most of them cancels in the change of a mean or total.
@@ -39,7 +39,7 @@ from dp_core.analysis.query.query_answer import (
     unit_of,
 )
 from dp_core.analysis.query.sources import Sources
-from dp_core.analysis.query.statistic_answers import statistic_answers
+from dp_core.analysis.query.spread_answers import spread_answers
 from dp_core.analysis.query.term_intervals import Ends, Intervals, quantile_answers
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
@@ -137,8 +137,8 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
         own_work = noise if asked.in_bins else replace(noise, level=half)
         _, own = quantile_answers(own_work, asked)
         return Side(answer, own, possible, quantiles=True, in_bins=asked.in_bins)
-    if asked.question.is_statistic:
-        (answer, _), (_, own) = (statistic_answers(each, asked) for each in (work, noise))
+    if asked.question.is_of_spread:
+        (answer, _), (_, own) = (spread_answers(each, asked) for each in (work, noise))
         return Side(answer, own, possible)
     (answer, _), own = answer_of(work, parts), flat(noise.answer(parts[0], bins=False))
     first, *others = parts[0]

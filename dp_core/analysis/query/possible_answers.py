@@ -23,6 +23,7 @@ from dp_core.analysis.query.asked_counts import Asked
 from dp_core.analysis.query.term_intervals import Ends, Term
 from dp_core.errors import BadInput
 from dp_core.inference.questions.question import Question
+from dp_core.inference.spread_measures import SPREAD_MEASURES
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 
@@ -95,7 +96,7 @@ def possible_answers(asked: Asked, terms: Sequence[Sequence[Term]]) -> PossibleA
         asked: The question on the measured columns.
         terms: Its terms, as `answering.terms_of` returns them.
     """
-    if asked.question.measure == "quantile" or asked.question.is_statistic:
+    if asked.question.measure == "quantile" or asked.question.is_of_spread:
         known = asked.counts(values=asked.has_value)
         pairs = [[Term(asked.counts(values=each), known)] for each in asked.bounds]
     else:
@@ -105,20 +106,15 @@ def possible_answers(asked: Asked, terms: Sequence[Sequence[Term]]) -> PossibleA
         np.broadcast_to(_range_of(each, asked.possible)[place], shape).ravel()
         for place, each in enumerate((pairs[0], pairs[-1]))
     )
-    if asked.question.is_statistic:
-        least, most = _of_statistic(asked.question, least, most)
+    if asked.question.is_of_spread:
+        least, most = _of_spread(asked.question, least, most)
     return PossibleAnswers(least, most, asked.question.adds_up)
 
 
-def _of_statistic(question: Question, least: Floats, most: Floats) -> tuple[Floats, Floats]:
-    """Return the smallest and largest possible statistic of values between two bounds."""
+def _of_spread(question: Question, least: Floats, most: Floats) -> tuple[Floats, Floats]:
+    """Return the smallest and largest measure of spread of values between two bounds."""
     part = float(question.quantile or 0)
-    ends: dict[str, tuple[float, Floats | float]] = {
-        "standard deviation": (0.0, (most - least) / 2),
-        "gini coefficient": (0.0, 1.0),
-        "top share": (part, 1.0),
-    }
-    low, high = ends[question.measure]
+    low, high = SPREAD_MEASURES[question.measure].possible(least, most, part)
     # All values are equal where only one is possible.
     high = np.where(most > least, high, part)
     none = np.isnan(least)

@@ -16,6 +16,7 @@ from dp_core.analysis.query.term_intervals import Undetermined
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.report.provenance import enumeration
 from dp_core.inference.questions.question import Question
+from dp_core.inference.spread_measures import SPREAD_MEASURES
 from dp_core.schema.column_types.registry import type_with_texts, types_with_texts
 from dp_core.schema.definition import Column, Schema
 from dp_core.text.documents.spreadsheet_text import spreadsheet_text
@@ -469,7 +470,7 @@ def _texts(
     digits = dict.fromkeys(stated, 0 if whole else decimals(scale * least))
     if WITHOUT_BINS in stated and stated[WITHOUT_BINS] > 0 and of is None:
         # A margin of 0, or of a rounding error only, does not add decimals.
-        digits[WITHOUT_BINS] = decimals(max(float(cell[WITHOUT_BINS]), scale * least / 1000))
+        digits[WITHOUT_BINS] = decimals(scale * max(float(cell[WITHOUT_BINS]), least / 1000))
     found = []
     for name in order:
         if name not in stated:
@@ -504,8 +505,9 @@ def unit_of(question: Question, schema: Schema, counted: Counted) -> str:
     """Return the unit of an answer (`QueryAnswer.unit`)."""
     if question.measure in ("share", "ratio"):
         return question.measure
-    if question.is_statistic and question.measure != "standard deviation":
-        return "share" if question.measure == "top share" else "coefficient"
+    spread = SPREAD_MEASURES.get(question.measure)
+    if spread is not None and spread.unit != "number":
+        return spread.unit
     if question.in_waves is not None:
         found = unit_of(question.in_waves[1], schema, counted)
         return found if (of := type_with_texts(found)) is None else of.difference
@@ -515,8 +517,7 @@ def unit_of(question: Question, schema: Schema, counted: Counted) -> str:
         return "level"
     scale = schema.column(question.number).scale
     if scale.own_texts:
-        apart = question.between or question.measure == "standard deviation"
-        return scale.difference if apart else scale.word
+        return scale.difference if question.between or spread else scale.word
     return question.number
 
 

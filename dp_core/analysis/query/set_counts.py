@@ -13,7 +13,7 @@ noise there. The sets have the fraction p = sum (w s min(1, r/s))^2 / sum (w s)^
   that all groups have empty. A usual effect is the standard deviation of w in all records, times
   the records of the group. A prior with this standard deviation takes t^2 / (1 + t^2) of an effect,
   and nothing is told where it takes all;
-- *contradictions*: by how much sets and tables differ beyond two standard errors of the tables.
+- *contradictions*: by how much sets and tables differ beyond three standard errors of the tables.
 
 The rest of the tables' noise, F (1 - p), is not in the sets. So an estimate weights the tables by
 E and the sets by F (1 - p), and has the variance F p + E F (1 - p) / (E + F (1 - p)).
@@ -76,7 +76,7 @@ class SetCounts:
         return found
 
 
-def set_counts(bundle: Bundle, schema: Schema) -> SetCounts | None:
+def set_counts_of(bundle: Bundle, schema: Schema) -> SetCounts | None:
     """Return the counts of a release's sets; None if they are not from the tables' posterior.
 
     Args:
@@ -97,7 +97,7 @@ def set_counts(bundle: Bundle, schema: Schema) -> SetCounts | None:
     return SetCounts(codes, bundle.records / sum(bundle.claims.rows))
 
 
-class Told(NamedTuple):
+class CombinedSums(NamedTuple):
     """Sums that tables and sets tell together.
 
     Attributes:
@@ -133,14 +133,14 @@ class BinCounts:
         records, deviations = (a.reshape(-1, bins) for a in (self.records, self.deviations))
         return BinCounts(records, deviations, self.whole, self.share)
 
-    def told(
+    def with_tables(
         self,
         weights: Floats,
         values: Floats,
         variance: Floats,
         own: Floats | None = None,
         few: Floats | None = None,
-    ) -> Told:
+    ) -> CombinedSums:
         """Return sums of counts with the weights of bins, from the tables and the sets.
 
         Args:
@@ -172,4 +172,4 @@ class BinCounts:
         both = np.maximum(error + rest, 1e-300)
         estimate = np.where(error + rest > 0, values + rest / both * (own - values), values)
         # error * rest / (error + rest), also if the error is infinite.
-        return Told(estimate, variance * passed + rest * (1 - rest / both), np.sqrt(passed))
+        return CombinedSums(estimate, variance * passed + rest * (1 - rest / both), np.sqrt(passed))

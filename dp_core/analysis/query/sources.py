@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dp_core.analysis.query.declared_sums import DeclaredSums, declared_sums
-from dp_core.analysis.query.set_counts import SetCounts, set_counts
+from dp_core.analysis.query.set_counts import SetCounts, set_counts_of
 from dp_core.bundle.quality.relations import as_table, pool_release
 from dp_core.bundle.quality.table_fit import explained_by_noise
 from dp_core.bundle.reading import Bundle, PrivateDraws
@@ -159,7 +159,7 @@ class Sources:
             the noisy tables.
         drawn: The sets, if they consist of private draws; otherwise None.
         declared: Sums that were measured for declared means and totals; empty without any.
-        sets: Counts of the sets, if they follow the posterior of the tables; otherwise None.
+        set_counts: Counts of the sets, if they follow the posterior of the tables; otherwise None.
     """
 
     schema: Schema
@@ -172,7 +172,7 @@ class Sources:
     distant: tuple[PublicTotals, ...] = ()
     drawn: DrawnSets | None = None
     declared: tuple[DeclaredSums, ...] = ()
-    sets: SetCounts | None = None
+    set_counts: SetCounts | None = None
 
 
 def sources_of(bundle: Bundle) -> Sources:
@@ -195,7 +195,7 @@ def sources_of(bundle: Bundle) -> Sources:
         found,
         drawn=drawn_sets(bundle, schema),
         declared=declared_sums(bundle),
-        sets=set_counts(bundle, schema),
+        set_counts=set_counts_of(bundle, schema),
     )
 
 

@@ -279,7 +279,7 @@ class Intervals:
         common = self.parts_covariance(one.parts, other.parts) + _bin_covariance(
             one.bins, other.bins
         )
-        if self.sources.sets is not None:
+        if self.sources.set_counts is not None:
             # What the sets do not have of the noise is not common to both.
             noise = self.noise.parts_covariance(one.parts, other.parts)
             common = common - (1 - one.passed * other.passed) * noise
@@ -295,23 +295,25 @@ class Intervals:
             found = found.over(np.broadcast_to(self._estimate((term.bottom,)), found.own.shape))
         return None if found is None else found.flat()
 
-    def counts(self, asked: Asked, group: Sequence[Condition] = ()) -> BinCounts | None:
+    def set_bin_counts(self, asked: Asked, group: Sequence[Condition] = ()) -> BinCounts | None:
         """Return the counts of a question's number by bin in the sets; None if they do not tell it.
 
         Args:
             asked: The question, or its part about one wave.
             group: Conditions of one group of a difference; none by default.
         """
-        cells, sets = asked.by_bin(group), self.sources.sets
+        cells, sets = asked.by_bin(group), self.sources.set_counts
         if sets is None or unobserved(self.sources.pooled, cells):
             return None
         records, whole = sets.sums(cells), sets.sums(asked.all_by_bin())
         if records is None or whole is None:
             return None
         by_bin = asked.with_last_axis(records, asked.number_column.bins)
-        return BinCounts(by_bin, self.table_counts(asked, group)[1], whole, sets.share)
+        return BinCounts(by_bin, self.table_bin_counts(asked, group)[1], whole, sets.share)
 
-    def table_counts(self, asked: Asked, group: Sequence[Condition] = ()) -> tuple[Floats, Floats]:
+    def table_bin_counts(
+        self, asked: Asked, group: Sequence[Condition] = ()
+    ) -> tuple[Floats, Floats]:
         """Return the counts of a question's number by bin in the tables, and their deviations.
 
         Args:
@@ -356,10 +358,10 @@ class Intervals:
         top, parts = term.top, [(1.0, (term.top,))]
         value, variance, quantile = self.sums(top)
         margin, passed = self.margins(top, variance, quantile), np.ones(())
-        counts = None if term.asked is None else self.counts(term.asked, term.group)
+        counts = None if term.asked is None else self.set_bin_counts(term.asked, term.group)
         if counts is not None and term.values is not None:
             noise = self.noise.sums(top)[1]
-            told = counts.told(term.values, value, noise)
+            told = counts.with_tables(term.values, value, noise)
             value, passed = told.values, told.passed
             variance = told.variance + np.maximum(variance - noise, 0.0)
             margin = quantile * np.sqrt(variance)
@@ -392,7 +394,7 @@ class Intervals:
         errors = None if error is None else error.over(whole)
         parts = _parts_of_ratio(ratio, whole, top, bottom)
         spread = self.parts_covariance(parts, parts)
-        counts = None if term.asked is None else self.counts(term.asked, term.group)
+        counts = None if term.asked is None else self.set_bin_counts(term.asked, term.group)
         if counts is not None and term.values is not None:
             records = counts.records.sum(axis=-1)
             known = (records > 0) & np.isfinite(low)
@@ -402,7 +404,7 @@ class Intervals:
             parts = _parts_of_ratio(own, whole, top, bottom)
             noise, spread = (each.parts_covariance(parts, parts) for each in (self.noise, self))
             weights = (term.values - own[..., None]) / np.where(known, whole, np.nan)[..., None]
-            told = counts.told(weights, ratio, noise, own)
+            told = counts.with_tables(weights, ratio, noise, own)
             spread = told.variance + np.maximum(spread - noise, 0.0)
             # As in Fieller's interval, the number of records is uncertain too.
             wider = 1 - np.square(quantile) * whole_variance / np.where(known, whole**2, np.nan)
@@ -585,11 +587,11 @@ def _bins(work: Intervals, asked: Asked) -> QuantileBins:
     values, variances, quantiles, noise = (
         np.concatenate(each, axis=-1) for each in zip(*parts, strict=True)
     )
-    counts = work.counts(asked)
+    counts = work.set_bin_counts(asked)
     if counts is not None:
         weights = cut_weights(edges - 1, float(asked.question.quantile or 0))
         told = [
-            counts.told(each, values[..., edge], noise[..., edge])
+            counts.with_tables(each, values[..., edge], noise[..., edge])
             for edge, each in enumerate(weights)
         ]
         values, own = (np.stack([each[place] for each in told], axis=-1) for place in (0, 1))

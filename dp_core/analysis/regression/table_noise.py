@@ -16,12 +16,15 @@ codes b of the outcome, and x_c, m_c and m_cd the means over the records in thes
 
 Here x is the mean over the records, and z that over the cells with records.
 
-What sets have of a table's noise, and what the prior takes: `dp_core.inference.set_noise`. The sum
-of a r over the cells with few records is added as one more error, and so is the fraction that the
-prior takes of one usual effect; all of it if no table or sum contains the term with the outcome.
-Levels have such an error in each cell, whatever their coding. The association of two terms in the
-sets counts as an error up to the size that noise alone would produce; all of it if no table
-contains them.
+*Few records.* What sets have of a table's noise: `dp_core.inference.set_noise`. The sum of a r over
+the cells with few records is added as one more error.
+
+*The prior.* If the noise of a coefficient has a standard error of t usual effects, a prior with a
+standard deviation of one usual effect shrinks the coefficient by the fraction t^2 / (1 + t^2). That
+fraction of a usual effect is added as an error; all of it if no table or sum contains the term with
+the outcome. Levels have such an error in each cell, whatever their coding. The association of two
+terms in the sets counts as an error up to the size that noise alone would produce; all of it if no
+table contains them.
 
 *Sums.* A noisy sum of a pair (a trend, or moments of a declared regression) adds its precision to
 that of the table, but not to the error of cells with few records.
@@ -45,11 +48,13 @@ from dp_core.analysis.regression.frames import Codes, Frame, measured_codes
 from dp_core.bundle.reading import Bundle
 from dp_core.client.released import Totals
 from dp_core.inference.formulas.formula import Formula
-from dp_core.inference.set_noise import CHANCE, few_records, passed_part, taken_part
+from dp_core.inference.set_noise import few_records, passed_part
 from dp_core.kernel.questions.regressions.shortened import UNIT, SecondMoments
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.trends import NoisyTrend, trends_of
 
+_CHANCE = 2.0
+"""Standard deviations of the noise by which sets may differ from a noisy table."""
 _MOST_EFFECT = 4.0
 """Largest usual effect on a logarithm: odds or counts that are 55 times as large."""
 _MOST_CELLS = 1 << 20
@@ -192,7 +197,7 @@ class TableNoise:
             told = relative[places] if found is not None else np.inf
             # Of each column given the others of the term, which may nearly determine it.
             alone = 1 / np.diag(np.linalg.inv(information[square]))
-            by_prior = np.diag((taken_part(told) * effects[places] * alone) ** 2)
+            by_prior = np.diag((_taken(told) * effects[places] * alone) ** 2)
             cells = None if {*columns} & {*self.values} else self._cells(columns)
             if cells is not None:
                 # The prior takes a part of each cell's mean, whatever the coding of the levels.
@@ -205,7 +210,7 @@ class TableNoise:
         whole = self.bread @ noise @ self.bread
         errors = np.sqrt(np.maximum(np.diag(whole), 0.0))
         chance = np.diag(self.bread @ full @ self.bread) + variances
-        beyond = np.maximum((self.bread @ apart) ** 2 - CHANCE**2 * chance, 0.0)
+        beyond = np.maximum((self.bread @ apart) ** 2 - _CHANCE**2 * chance, 0.0)
         wider = np.maximum(1.0, np.sqrt(beyond) / np.maximum(errors, 1e-300))
         wider[errors == 0] = 1.0
         return whole * np.outer(wider, wider), np.maximum(relative, errors / effects)
@@ -227,7 +232,7 @@ class TableNoise:
         most = np.outer(effects, cells.records)
         errors = np.reshape(sums, (-1, 1)) / np.maximum(most, 1e-300)
         away = self._away(cells, own)
-        blocks = [(away * each**2) @ away.T for each in most * taken_part(errors)]
+        blocks = [(away * each**2) @ away.T for each in most * _taken(errors)]
         found = np.zeros((len(blocks) * len(own),) * 2)
         for place, block in enumerate(blocks):
             part = slice(place * len(own), (place + 1) * len(own))
@@ -265,7 +270,7 @@ class TableNoise:
             if cells is not None and all(column.missing_code is None for column in columns):
                 own = float(trend.weights.ravel() @ cells.records) / cells.records.sum()
                 apart = abs(trend.value / records - own) * records
-                error = apart if apart > CHANCE * error else error
+                error = apart if apart > _CHANCE * error else error
             found[frozenset(trend.pair)] = error / (records * _spread(trend, self.pooled))
         for item in bundle.measured:
             if isinstance(item, Totals) and isinstance(item.of, SecondMoments):
@@ -495,6 +500,11 @@ class _ScoreNoise:
     whole: Floats
     apart: Floats
     sums: Floats
+
+
+def _taken(errors: Floats | float) -> Floats:
+    """Return the part of an effect that the prior takes, by the standard error in usual effects."""
+    return np.asarray(1 - 1 / (1 + np.square(np.minimum(errors, 1e9))))
 
 
 def _rest(counts: Floats, records: Floats) -> Floats:

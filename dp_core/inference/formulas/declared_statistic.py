@@ -73,7 +73,12 @@ def declared_statistic(text: str, schema: Schema) -> DeclaredStatistic:
             f"{' (a sentence with a comma needs quotes)' if comma else ''}. {error.message}"
         ) from None
     name, by = asked.number, asked.by
-    if name is None or asked.is_statistic:
+    if asked.is_of_spread:
+        raise BadInput(
+            f"{text!r:.120} cannot be declared; `query` answers it. A declared statistic is a mean,"
+            f" total, median or quantile such as {FORM}."
+        )
+    if name is None:
         raise BadInput(
             f"{text!r:.120} is answered from the tables, and need not be declared; a declared"
             f" statistic is a mean, total, median or quantile such as {FORM}."

@@ -98,7 +98,7 @@ def _waves(text: str, panel: Panel) -> tuple[str, str, str]:
 
 def _check(asked: Question, varying: list[str], schema: Schema) -> None:
     """Refuse a question whose change between waves is not available."""
-    if asked.between is not None or asked.measure == "quantile" or asked.is_statistic:
+    if asked.between is not None or asked.measure == "quantile" or asked.is_of_spread:
         what = "difference" if asked.between is not None else asked.measure
         raise BadInput(
             f"The change of a {what} between waves is not available: ask for the {what} in each"

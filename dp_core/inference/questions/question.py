@@ -12,9 +12,9 @@ from typing import Literal, get_args
 from dp_core.errors import BadInput, nearest
 from dp_core.schema.definition import MISSING_LABEL, Column
 
-Statistic = Literal["standard deviation", "gini coefficient", "top share"]
-"""Functions of the distribution of a number (`dp_core.inference.bin_statistics`)."""
-Measure = Literal["count", "share", "mean", "total", "ratio", "quantile"] | Statistic
+SpreadWord = Literal["standard deviation", "gini coefficient", "top share"]
+"""Measures of spread and inequality (`dp_core.inference.spread_measures`)."""
+Measure = Literal["count", "share", "mean", "total", "ratio", "quantile"] | SpreadWord
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Question:
 
     Attributes:
         measure: What is computed in each group.
-        number: Column whose mean, total, quantile or statistic is asked; None for a count, share or
+        number: Column whose mean, total, quantile or spread is asked; None for a count, share or
             ratio.
         quantile: Which quantile is asked, or which part of the records with the largest values has
             the share; above 0 and below 1. None for the other measures.
@@ -78,9 +78,9 @@ class Question:
         return self.by if self.levels_of is None else (self.levels_of, *self.by)
 
     @property
-    def is_statistic(self) -> bool:
-        """Whether it is about the distribution of a number, other than a quantile."""
-        return self.measure in get_args(Statistic)
+    def is_of_spread(self) -> bool:
+        """Whether it is about the spread or inequality of a number."""
+        return self.measure in get_args(SpreadWord)
 
     @property
     def adds_up(self) -> bool:

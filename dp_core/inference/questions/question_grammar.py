@@ -29,7 +29,7 @@ from dp_core.inference.questions.question import (
     Condition,
     Conditions,
     Question,
-    Statistic,
+    SpreadWord,
     codes_by_text,
     equal_to,
     fold_text,
@@ -37,6 +37,7 @@ from dp_core.inference.questions.question import (
     threshold_condition,
 )
 from dp_core.inference.questions.question_tokens import BY, WHERE, TokenReader
+from dp_core.inference.spread_measures import SPREAD_MEASURES
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
 from dp_core.text.documents.typed_text import parse_fraction
@@ -47,6 +48,7 @@ EXAMPLES = (
     "share of sex = female by region",
     "mean of income by region where age >= 30",
     "median of income by sex",
+    "gini coefficient of income by region",
     "difference in mean of income between sex = male and sex = female",
 )
 _MEASURES: Mapping[str, str] = {
@@ -67,7 +69,7 @@ _ORDINALS = {
     **dict.fromkeys(("upper", "third"), "3"),
 }
 _MEDIANS = ("median", "medians")
-_STATISTICS = ("standard deviation", "gini")
+_SPREADS = ("standard deviation", "gini")
 MOST_CHARACTERS = 10_000
 
 
@@ -152,13 +154,13 @@ class _Reader(TokenReader):
                     " `median of COLUMN by GROUP`, and compare the intervals."
                 )
             return Question(measure="quantile", number=self._number("quantile"), quantile=quantile)
-        if (statistic := self._statistic()) is not None:
+        if (spread := self._spread()) is not None:
             if within:
                 raise BadInput(
-                    f"The difference of a {statistic.measure} is not available: ask for it by"
-                    " groups, and compare the intervals."
+                    f"The difference of a {spread.measure} is not available: ask for"
+                    f" `{spread.in_words} by GROUP`, and compare the intervals."
                 )
-            return statistic
+            return spread
         token = self.next_token()
         word = _MEASURES.get(token.text.casefold(), "") if token and token.kind == "word" else ""
         if not word or token is None or (within and word in ("difference", "ratio")):
@@ -180,7 +182,7 @@ class _Reader(TokenReader):
         return Question(measure="mean" if word == "mean" else "total", number=self._number(word))
 
     def _number(self, measure: str) -> str:
-        """Return the column whose mean, total or quantile is asked.
+        """Return the column whose mean, total, quantile or spread is asked.
 
         Raises:
             BadInput: if it has none.
@@ -200,55 +202,60 @@ class _Reader(TokenReader):
                 f"The levels of {name!r} have no order, and so no median or quantile: ask for"
                 f" `share of {name}` or `count by {name}`."
             )
-        adds_up = measure in ("total", "gini coefficient", "top share")
-        if adds_up and not column.type.sums and not column.levels:
+        spread = SPREAD_MEASURES.get(measure)
+        of_amounts = measure == "total" or (spread is not None and spread.needs_zero)
+        if of_amounts and not column.type.sums and not column.levels:
             raise BadInput(
                 f"{name!r} has {column.scale.values}, which have no {measure}: ask for"
                 f" `mean of {name}`."
             )
         return name
 
-    def _statistic(self) -> Question | None:
-        """Pass a statistic of a number's distribution, and return it; None if none comes next.
+    def _spread(self) -> Question | None:
+        """Pass a measure of spread with its number, and return it; None if none comes next.
 
         Raises:
-            BadInput: if its numbers do not have one.
+            BadInput: if the number has no such measure.
         """
         start = self.place
         if self.word("standard"):
             if self.word("deviation", "deviations"):
-                return self._about("standard deviation")
-        elif self.word("sd", "std"):
-            return self._about("standard deviation")
+                return self._spread_of_number("standard deviation")
+        elif self.word("sd", "std", "stdev"):
+            self.word("dev")
+            return self._spread_of_number("standard deviation")
         elif self.word("gini"):
             self.word("coefficient", "coefficients", "index")
-            return self._about("gini coefficient")
+            return self._spread_of_number("gini coefficient")
         elif self.word("top"):
             stated = self._part()
             if stated is not None:
                 text, percent = stated
-                if not percent or not 0 < (part := parse_fraction(text) / 100) < 1:
+                if not (percent or self.word("percent", "pct")):
                     raise BadInput(
-                        f"{text}{' %' if percent else ''} is no part of the records in percent,"
-                        " above 0 and below 100: ask for `top 10 % share of COLUMN`."
+                        f"The part {text} has no unit: ask for `top {text} % share of COLUMN`."
+                    )
+                part = parse_fraction(text) / 100
+                if not 0 < part < 1:
+                    raise BadInput(
+                        f"{text} % is not between 0 and 100 %: ask for `top 10 % share of COLUMN`."
                     )
                 self.word("share", "shares")
-                return replace(self._about("top share"), quantile=part)
+                return replace(self._spread_of_number("top share"), quantile=part)
         self.place = start
         return None
 
-    def _about(self, measure: Statistic) -> Question:
-        """Return a statistic of the number that comes next.
+    def _spread_of_number(self, measure: SpreadWord) -> Question:
+        """Return a measure of spread of the number that comes next.
 
         Raises:
             BadInput: if the number has none.
         """
         name = self._number(measure)
-        column = self.columns[name]
-        if measure in ("gini coefficient", "top share") and legal_range(column)[0] < 0:
+        if SPREAD_MEASURES[measure].needs_zero and legal_range(self.columns[name])[0] < 0:
             raise BadInput(
-                f"{name!r} may be below 0, and so has no {measure}: ask for `standard deviation of"
-                f" {name}`."
+                f"{name!r} may be negative, so its {measure} is not defined: ask for `standard"
+                f" deviation of {name}`."
             )
         return Question(measure=measure, number=name)
 
@@ -601,7 +608,7 @@ class _Reader(TokenReader):
                 )
         token = self.next_token()
         shown = f"{token.text!r}" if token else "the end"
-        near = similar(token.text, (*_MEASURES, *_MEDIANS, *_PARTS, *_STATISTICS)) if token else ""
+        near = similar(token.text, (*_MEASURES, *_MEDIANS, *_PARTS, *_SPREADS)) if token else ""
         return BadInput(
             f"{shown} is not known as a measure.{near} A question begins with {words}. Example:"
             f" share by {next(iter(self.columns))}."

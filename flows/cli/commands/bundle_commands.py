@@ -76,10 +76,13 @@ def query(
     dp-release query DIR "difference in mean of income between sex = 1 and sex = 2"
     dp-release query DIR "ratio of smoker = yes to smoker = no by sex"
     dp-release query DIR "median of income by region" --since EARLIER
+    dp-release query DIR "gini of income by region"
+    dp-release query DIR "top 10 % share of income"
 
-    It needs the bundle only, and combines all tables that bear on the question. It ends with
-    exit code 2 if they do not determine the answer. With --since, it answers how much has changed
-    since an earlier release, and whether the noise explains it. docs/query.md has the language.
+    It needs the bundle only, and combines all tables that bear on the question, for a number also
+    the sets. It ends with exit code 2 if they do not determine the answer. With --since, it
+    answers how much has changed since an earlier release, and whether the noise explains it.
+    docs/query.md has the language.
     """  # noqa: D301 (click's sign for text that is not to be wrapped)
     for word in question:
         plain_text("QUESTION", word)

@@ -77,7 +77,7 @@ def test_a_statistic_is_read_however_it_is_written(text, expected):
     ("text", "told"),
     [
         ("count by industry", "need not be declared"),
-        ("sd of turnover by industry", "need not be declared"),
+        ("sd of turnover by industry", "cannot be declared"),
         ("nonsense", "neither a formula nor a statistic"),
         ("mean of turnovr by industry", "Did you mean 'turnover'"),
         ("mean of turnover by indstry", "Did you mean 'industry'"),

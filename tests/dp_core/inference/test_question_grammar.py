@@ -87,9 +87,17 @@ SAME = {
     ],
     "quantile 1/3 of height where sex = male": ["quantile 1/3 height for male"],
     "median of health": ["second quartile of health"],
-    "standard deviation of age by sex": ["sd of age by sex", "the std of age per sex"],
+    "standard deviation of age by sex": [
+        "sd of age by sex",
+        "the std dev of age per sex",
+        "stdev age by sex",
+    ],
     "gini coefficient of rooms": ["gini of rooms", "Gini index rooms"],
-    "top 2.5 % share of rooms": ["top 2.5% of rooms", "the top 2.5 % share of the rooms"],
+    "top 2.5 % share of rooms": [
+        "top 2.5% of rooms",
+        "top 2.5 percent share of rooms",
+        "the top 2.5 % share of the rooms",
+    ],
     "count where height < 1.75": ["count where 1.75 > height"],
 }
 TYPED = [(typed, wanted) for wanted, all_ in SAME.items() for typed in (wanted, *all_)]
@@ -163,12 +171,13 @@ WRONG = {
     "sd of health": ["'health' has levels, not numbers, and so no standard deviation"],
     "gini of born": ["'born' has dates, which have no gini coefficient"],
     "gini of": ["the column whose gini coefficient is asked"],
-    "top 10 share of rooms": ["10 is no part of the records in percent", "top 10 % share"],
-    "top 100 % share of rooms": ["100 % is no part of the records"],
-    "top 0 % share of rooms": ["above 0 and below 100"],
+    "top 10 share of rooms": ["10 has no unit", "`top 10 % share of COLUMN`"],
+    "top 100 % share of rooms": ["100 % is not between 0 and 100 %"],
+    "top 0 % share of rooms": ["0 % is not between"],
     "top of rooms": ["'top'"],
     "difference in sd of age between sex = 1 and sex = 2": [
         "difference of a standard deviation is not available",
+        "`standard deviation of age by GROUP`",
     ],
     "share of sex = male, female": ["`sex in (male, female)`"],
     "share of sex = 1 or 2 by health": ["`sex in (male, 2)`"],

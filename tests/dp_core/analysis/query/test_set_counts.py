@@ -10,7 +10,7 @@ import pytest
 
 import dp_core as dp
 from dp_core.analysis.query.answering import ask
-from dp_core.analysis.query.set_counts import BinCounts, SetCounts, set_counts
+from dp_core.analysis.query.set_counts import BinCounts, SetCounts, set_counts_of
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from tests.dp_core.analysis.query.survey import DOMAIN, FILE, exact, measured, sources
 
@@ -62,14 +62,14 @@ def test_a_table_of_too_many_cells_is_not_counted(monkeypatch):
 
 
 def test_tables_without_noise_are_all_that_counts():
-    found = counts([10, 0, 5], share=0.2).told(np.arange(3.0), np.array(7.0), np.array(0.0))
+    found = counts([10, 0, 5], share=0.2).with_tables(np.arange(3.0), np.array(7.0), np.array(0.0))
     assert (float(found.values), float(found.variance)) == (7.0, 0.0)
 
 
 def test_noise_of_cells_without_records_does_not_count_where_sets_are_exact():
     # Both bins of the group have records in other groups; weights of the same size.
     own = counts([900, 0], 10.0, [1e6, 1e6])
-    found = own.told(np.array([1.0, -1.0]), np.array(930.0), np.array(200.0))
+    found = own.with_tables(np.array([1.0, -1.0]), np.array(930.0), np.array(200.0))
     # The sets have the noise of the first bin, half of the variance. The prior takes t^2 effects.
     relative = 200 / (1 * 900**2)
     error = (relative * 900) ** 2
@@ -82,7 +82,7 @@ def test_noise_of_cells_without_records_does_not_count_where_sets_are_exact():
 def test_cells_with_few_records_err_in_the_same_direction():
     few, noise = counts([4, 6, 5000], 10.0, [1e6, 1e6, 1e6]), np.array(1e4)
     same, opposite = (
-        few.told(np.array([3.0, sign * 2.0, 0.0]), np.array(0.0), noise) for sign in (1, -1)
+        few.with_tables(np.array([3.0, sign * 2.0, 0.0]), np.array(0.0), noise) for sign in (1, -1)
     )
     # 3 x 4 + 2 x 6, and 3 x 4 - 2 x 6.
     assert same.variance == pytest.approx(opposite.variance + 24**2, rel=0.1)
@@ -90,15 +90,15 @@ def test_cells_with_few_records_err_in_the_same_direction():
 
 def test_sets_that_tell_nothing_leave_the_tables_alone():
     own, weights = counts([100, 0], 10.0, [1e6, 1e6]), np.array([1.0, -1.0])
-    found = own.told(weights, np.array(80.0), np.array(200.0), few=np.array(np.inf))
+    found = own.with_tables(weights, np.array(80.0), np.array(200.0), few=np.array(np.inf))
     assert (float(found.values), float(found.variance)) == (80.0, 200.0)
 
 
 def test_sets_that_contradict_the_tables_hardly_count():
     own = counts([100, 0], 10.0, [1e6, 1e6])
     weights, noise = np.array([1.0, -1.0]), np.array(200.0)
-    near = own.told(weights, np.array(100.0 + 2.9 * np.sqrt(200)), noise)
-    far = own.told(weights, np.array(100.0 + 20 * np.sqrt(200)), noise)
+    near = own.with_tables(weights, np.array(100.0 + 2.9 * np.sqrt(200)), noise)
+    far = own.with_tables(weights, np.array(100.0 + 20 * np.sqrt(200)), noise)
     shift = [100 - float(each.values) for each in (near, far)]
     assert abs(shift[1] + 20 * np.sqrt(200)) < 0.01 * 20 * np.sqrt(200)
     assert abs(shift[0]) < 0.9 * 2.9 * np.sqrt(200)
@@ -113,7 +113,7 @@ def test_the_estimate_is_never_less_certain_than_the_tables_alone():
         )
         weights, noise = rng.normal(size=6), rng.exponential(1e4)
         value = (weights * own.records).sum() + rng.normal(0, noise**0.5)
-        found = own.told(weights, value, noise)
+        found = own.with_tables(weights, value, noise)
         assert 0 <= found.variance <= noise * (1 + 1e-9)
         assert 0 <= found.passed <= 1
 
@@ -130,7 +130,7 @@ def test_intervals_cover_where_most_bins_are_empty():
         drawn = rng.poisson(np.broadcast_to(inside, (sets, 30))).mean(axis=0)
         own = BinCounts(drawn, np.full(30, scale), 20 * drawn, 1 / sets)
         variance = scale**2 * (weights**2).sum()
-        found = own.told(weights, weights @ (file + noise), np.array(variance))
+        found = own.with_tables(weights, weights @ (file + noise), np.array(variance))
         half = 1.96 * np.sqrt(found.variance)
         covered += abs(found.values - weights @ file) <= half
         widths.append(float(half) / (1.96 * variance**0.5))
@@ -167,7 +167,7 @@ def test_means_totals_and_quantiles_use_the_sets(made, measure):
     file, release = made
     queried = release.queried.sources
     text = f"{measure} of pay by group"
-    both, tables = (ask(each, text).cells for each in (queried, replace(queried, sets=None)))
+    both, tables = (ask(each, text).cells for each in (queried, replace(queried, set_counts=None)))
     for one, other in zip(both, tables, strict=True):
         if measure != "median":
             assert one.high - one.low < 0.8 * (other.high - other.low)
@@ -175,13 +175,13 @@ def test_means_totals_and_quantiles_use_the_sets(made, measure):
         own = {"mean": own.mean(), "total": own.sum(), "median": own.median()}[measure]
         # Six standard errors, and what bins may do.
         assert abs(one.estimate - own) < 3.1 * (one.high - one.low)
-    assert any("sets lack" in note for note in release.query(text).notes)
+    assert any("synthetic sets" in note for note in release.query(text).notes)
 
 
 def test_counts_and_shares_use_the_tables_alone(made):
     queried = made[1].queried.sources
     for text in ("count by group", "share of group"):
-        both, tables = (ask(each, text) for each in (queried, replace(queried, sets=None)))
+        both, tables = (ask(each, text) for each in (queried, replace(queried, set_counts=None)))
         assert both.cells == tables.cells
         assert both.notes == tables.notes
 
@@ -189,7 +189,9 @@ def test_counts_and_shares_use_the_tables_alone(made):
 def test_a_difference_uses_the_sets(made):
     queried = made[1].queried.sources
     text = "difference in mean of pay between group = a and group = b"
-    (one,), (other,) = (ask(each, text).cells for each in (queried, replace(queried, sets=None)))
+    (one,), (other,) = (
+        ask(each, text).cells for each in (queried, replace(queried, set_counts=None))
+    )
     assert one.high - one.low < 0.9 * (other.high - other.low)
     assert one.low < one.estimate < one.high
 
@@ -197,11 +199,11 @@ def test_a_difference_uses_the_sets(made):
 def test_only_sets_of_the_tables_posterior_count(made):
     bundle = made[1].queried.bundle
     schema = bundle.claims.schema
-    assert set_counts(bundle, schema) is not None
-    assert set_counts(replace(bundle, rule="released"), schema) is None
-    assert set_counts(replace(bundle, origin="drawn"), schema) is None
+    assert set_counts_of(bundle, schema) is not None
+    assert set_counts_of(replace(bundle, rule="released"), schema) is None
+    assert set_counts_of(replace(bundle, origin="drawn"), schema) is None
 
 
 def test_a_release_without_sets_is_answered_from_its_tables():
     found = ask(sources(measured([CLIQUE])), "mean of rooms by sex")
-    assert not any("sets lack" in note for note in found.notes)
+    assert not any("synthetic sets" in note for note in found.notes)

@@ -1,6 +1,6 @@
-"""Answers about the distribution of a number: standard deviation, Gini coefficient, top share.
+"""Answers about spread and inequality: standard deviation, Gini coefficient, top share.
 
-Each is a function of the counts by bin (`dp_core.inference.bin_statistics`): those of the sets, or
+Each is a function of the counts by bin (`dp_core.inference.spread_measures`): those of the sets, or
 without sets those of the tables that are above twice their noise. The tables' own estimate is one
 step from there to their counts, so noise does not bias it, to first order.
 """
@@ -14,26 +14,25 @@ import numpy as np
 from dp_core.analysis.query.asked_counts import Asked
 from dp_core.analysis.query.bin_errors import bias_of
 from dp_core.analysis.query.term_intervals import Ends, Intervals, check_size
-from dp_core.inference.bin_statistics import STATISTICS, BinMoments, BinStatistic
 from dp_core.inference.set_noise import few_records
+from dp_core.inference.spread_measures import SPREAD_MEASURES, BinMoments, Spread
 from dp_core.methods.bin_density.bin_bias import BinBias
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
-from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
 from dp_core.schema.bin_values import BinValues
 
 _CLEAR = 2.0
 """Standard deviations of the noise above which a count of the tables is taken as it is."""
 
 
-def statistic_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
-    """Return statistics with their intervals, in the order of `asked.labels()`.
+def spread_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
+    """Return measures with their intervals, in the order of `asked.labels()`.
 
     Args:
         work: What is known of sums of counts.
-        asked: A question about a statistic (`Question.is_statistic`).
+        asked: A question about one (`Question.is_of_spread`).
 
     Returns:
-        Statistics with the ends of their intervals, which are infinite where the number of records
+        Measures with the ends of their intervals, which are infinite where the number of records
         cannot be distinguished from 0, or all records have the same value. Then the same with the
         ends if the mean and the variance of the values in each bin were known.
 
@@ -45,27 +44,27 @@ def statistic_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
     moments = BinMoments(np.asarray(within.mean() / within.steps), bias.spread**2)
     check_size(asked, moments.means.size)
 
-    def statistic(records: Floats) -> BinStatistic:
+    def spread(records: Floats) -> Spread:
         part = float(question.quantile or 0)
-        return STATISTICS[question.measure](records, moments, part)
+        return SPREAD_MEASURES[question.measure].of(records, moments, part)
 
-    counts = work.counts(asked)
+    counts = work.set_bin_counts(asked)
     if counts is None:
-        noisy, deviations = (a.reshape(-1, bias.column.bins) for a in work.table_counts(asked))
+        noisy, deviations = (a.reshape(-1, bias.column.bins) for a in work.table_bin_counts(asked))
         records = np.where(noisy > _CLEAR * deviations, noisy, 0.0)
     else:
         counts = counts.flat()
         records = counts.records
-    found = statistic(records)
-    sums = [_sum_of(work, asked, group, own) for group, own in enumerate(found.weights)]
+    found = spread(records)
+    sums = [_sum_of(work, asked, group, own) for group, own in enumerate(found.by_count)]
     step, variance, noise, quantile = np.array(sums).T
-    values = found.values + step - (found.weights * records).sum(axis=1)
+    values = found.values + step - (found.by_count * records).sum(axis=1)
     sampled = np.maximum(variance - noise, 0.0)
     if counts is not None:
         # To first order, what cells with few records add may be 0.
-        clear = statistic(records - few_records(records, counts.deviations))
+        clear = spread(records - few_records(records, counts.deviations))
         few = np.nan_to_num(found.values - clear.values, nan=math.inf)
-        values, noise, _ = counts.told(found.weights, values, noise, found.values, few)
+        values, noise, _ = counts.with_tables(found.by_count, values, noise, found.values, few)
     known = _are_counted(work, asked) & np.isfinite(values)
     variances = noise + sampled, noise + sampled + _bin_variance(bias, found)
     without, plain = (
@@ -89,17 +88,14 @@ def _sum_of(
     Returns:
         The sum, its variance, that by noise alone, and the quantile of its error.
     """
-    rows = np.unravel_index(group, [len(rows) for rows in asked.groups])
-    cells = asked.along_number(np.nan_to_num(weights)[None])
-    own = tuple(each[[row]] for each, row in zip(cells.weights, rows, strict=True))
-    top = Functionals(cells.columns, own)
+    top = asked.of_group(group, np.nan_to_num(weights))
     value, variance, quantile = (float(np.ravel(each)[0]) for each in work.sums(top))
     noise = float(np.ravel(work.noise.sums(top)[1])[0]) if work.sampling else variance
     return value, max(variance, 0.0), max(noise, 0.0), quantile
 
 
-def _bin_variance(bias: BinBias, found: BinStatistic) -> Floats:
-    """Return the variance of statistics because of bins, shape (groups,).
+def _bin_variance(bias: BinBias, found: Spread) -> Floats:
+    """Return the variance of measures because of bins, shape (groups,).
 
     Records that may be anywhere in a bin may all have one value there, so their variance is as
     uncertain as it is large.

@@ -108,7 +108,7 @@ def test_a_group_that_is_hardly_distinguished_from_none_is_not_determined():
 
 def test_a_number_that_may_be_negative_has_no_gini_coefficient():
     own = pooled(SCHEMA, [noisy_table(SCHEMA.domain.project(("cost",)), np.full(20, 9), scale=1.0)])
-    with pytest.raises(BadInput, match="may be below 0"):
+    with pytest.raises(BadInput, match="may be negative"):
         ask(own, "gini of cost")
     assert ask(own, "sd of cost").cells[0].determined
 
@@ -167,7 +167,7 @@ def test_the_sets_make_the_interval_shorter():
     clique = SCHEMA.domain.project(("group", "size"))
     own = pooled(SCHEMA, [noisy_table(clique, values, noise="gaussian", scale=15.0)])
     for measure, text in TEXTS.items():
-        both, tables = (ask(each, text).cells for each in (replace(own, sets=sets), own))
+        both, tables = (ask(each, text).cells for each in (replace(own, set_counts=sets), own))
         for one, other in zip(both, tables, strict=True):
             true = TRUTH[measure](np.repeat(np.arange(1, 13), table[one.codes[0]]))
             assert one.margin < 0.6 * other.margin

@@ -92,7 +92,7 @@ def answers(made: Any, number: str, by: str | None, measure: str) -> Iterator[tu
     release, known = made.queried, set[str]()
     for name, sources in (
         ("query", release.sources),
-        ("tables", replace(release.sources, sets=None)),
+        ("tables", replace(release.sources, set_counts=None)),
     ):
         for cell in answer_query(release.bundle, sources, text).cells:
             if cell["determined"]:
