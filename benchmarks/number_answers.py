@@ -1,6 +1,6 @@
 """What do the synthetic sets add to the tables in answers about a number by group?
 
-    python benchmarks/means.py [--designs wages health costs related normal income]
+    python benchmarks/number_answers.py [--designs wages health costs related normal income]
         [--epsilon 1] [--rows 16000] [--repeats 10]
 
 A file is drawn from each design of `benchmarks/regressions.py`, and released in memory by `auto`

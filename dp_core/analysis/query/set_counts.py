@@ -7,13 +7,15 @@ s_b the standard deviation of the noise of this count in the tables, and F the v
 noise there. The sets have the fraction p = sum (w s min(1, r/s))^2 / sum (w s)^2 of this noise
 (`dp_core.inference.set_noise`), and further errors with the variance E:
 
-- *few*: the sum of w r over the bins with r < s, squared, because these errors have the same sign;
+- *few*: what bins with r < 2 s add, squared, because their errors have the same sign: of a mean or
+  quantile, by how much it is another one without them, and everything if there are no others;
 - *drawn*: as records are drawn into the sets, which have a fixed number of them;
 - *prior*: t^2 usual effects, if t of them are the standard error of the tables, without the bins
   that all groups have empty. A usual effect is the standard deviation of w in all records, times
   the records of the group. A prior with this standard deviation takes t^2 / (1 + t^2) of an effect,
   and nothing is told where it takes all;
-- *contradictions*: by how much sets and tables differ beyond three standard errors of the tables.
+- *contradictions*: by how much sets and tables differ beyond two standard errors of the tables: the
+  prior does not expect a group that differs from all others.
 
 The rest of the tables' noise, F (1 - p), is not in the sets. So an estimate weights the tables by
 E and the sets by F (1 - p), and has the variance F p + E F (1 - p) / (E + F (1 - p)).
@@ -39,8 +41,10 @@ from dp_core.schema.definition import Schema
 
 MOST_CELLS = 1 << 22
 """Most cells of a table that is counted in the sets."""
-_CHANCE = 3.0
-"""Standard errors of the tables by which sets may differ from them; a question has many groups."""
+_CHANCE = 2.0
+"""Standard errors of the tables by which sets may differ from them."""
+CLEAR = 2.0
+"""Standard deviations of the noise from which a count is not mostly noise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,6 +131,11 @@ class BinCounts:
     whole: Floats
     share: float
 
+    @property
+    def clear(self) -> Floats:
+        """The records of the bins that are not mostly noise, shape (..., bins)."""
+        return self.records - few_records(self.records, CLEAR * self.deviations)
+
     def flat(self) -> BinCounts:
         """Return the counts with the groups on one axis."""
         bins = self.whole.size
@@ -157,7 +166,7 @@ class BinCounts:
         total = np.maximum(noisy.sum(axis=-1), 1e-300)
         passed = (noisy * passed_part(self.records, self.deviations) ** 2).sum(axis=-1) / total
         if few is None:
-            few = (weights * few_records(self.records, self.deviations)).sum(axis=-1)
+            few = (weights * (self.records - self.clear)).sum(axis=-1)
         size = max(float(self.whole.sum()), 1e-300)
         drawn = (np.square(weights) * self.records).sum(axis=-1) - np.square(sums) / size
         error = np.square(few) + self.share * drawn

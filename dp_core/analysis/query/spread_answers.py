@@ -1,8 +1,9 @@
 """Answers about spread and inequality: standard deviation, Gini coefficient, top share.
 
 Each is a function of the counts by bin (`dp_core.inference.spread_measures`): those of the sets, or
-without sets those of the tables that are above twice their noise. The tables' own estimate is one
-step from there to their counts, so noise does not bias it, to first order.
+where sets do not tell most of them those of the tables; in both without bins that are mostly noise.
+The tables' own estimate is one step from there to their counts, so noise does not bias it, to first
+order.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ import numpy as np
 
 from dp_core.analysis.query.asked_counts import Asked
 from dp_core.analysis.query.bin_errors import bias_of
+from dp_core.analysis.query.set_counts import CLEAR
 from dp_core.analysis.query.term_intervals import Ends, Intervals, check_size
-from dp_core.inference.set_noise import few_records
 from dp_core.inference.spread_measures import SPREAD_MEASURES, BinMoments, Spread
 from dp_core.methods.bin_density.bin_bias import BinBias
 from dp_core.methods.reconstruction.estimates.area_parts import Floats
 from dp_core.schema.bin_values import BinValues
 
-_CLEAR = 2.0
-"""Standard deviations of the noise above which a count of the tables is taken as it is."""
+_LEAST_CLEAR = 0.9
+"""Part of a group's records in bins that are not mostly noise from which the sets are used."""
 
 
 def spread_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
@@ -48,23 +49,22 @@ def spread_answers(work: Intervals, asked: Asked) -> tuple[Ends, Ends]:
         part = float(question.quantile or 0)
         return SPREAD_MEASURES[question.measure].of(records, moments, part)
 
+    noisy, deviations = (a.reshape(-1, bias.column.bins) for a in work.table_bin_counts(asked))
+    clear = np.where(noisy > CLEAR * deviations, noisy, 0.0)
     counts = work.set_bin_counts(asked)
-    if counts is None:
-        noisy, deviations = (a.reshape(-1, bias.column.bins) for a in work.table_bin_counts(asked))
-        records = np.where(noisy > _CLEAR * deviations, noisy, 0.0)
-    else:
+    if counts is not None:
         counts = counts.flat()
-        records = counts.records
-    found = spread(records)
+        told = counts.clear.sum(axis=1) >= _LEAST_CLEAR * counts.records.sum(axis=1)
+        clear = np.where(told[:, None], counts.clear, clear)
+    found = spread(clear)
     sums = [_sum_of(work, asked, group, own) for group, own in enumerate(found.by_count)]
     step, variance, noise, quantile = np.array(sums).T
-    values = found.values + step - (found.by_count * records).sum(axis=1)
+    values = found.values + step - (found.by_count * clear).sum(axis=1)
     sampled = np.maximum(variance - noise, 0.0)
     if counts is not None:
-        # To first order, what cells with few records add may be 0.
-        clear = spread(records - few_records(records, counts.deviations))
-        few = np.nan_to_num(found.values - clear.values, nan=math.inf)
-        values, noise, _ = counts.with_tables(found.by_count, values, noise, found.values, few)
+        own = spread(counts.records).values
+        few = np.where(told, own - found.values, math.inf)
+        values, noise, _ = counts.with_tables(found.by_count, values, noise, own, few)
     known = _are_counted(work, asked) & np.isfinite(values)
     variances = noise + sampled, noise + sampled + _bin_variance(bias, found)
     without, plain = (

@@ -404,7 +404,11 @@ class Intervals:
             parts = _parts_of_ratio(own, whole, top, bottom)
             noise, spread = (each.parts_covariance(parts, parts) for each in (self.noise, self))
             weights = (term.values - own[..., None]) / np.where(known, whole, np.nan)[..., None]
-            told = counts.with_tables(weights, ratio, noise, own)
+            clear = counts.clear
+            several = clear.sum(axis=-1)
+            few = own - clear @ term.values / np.where(several > 0, several, np.nan)
+            few = np.nan_to_num(few, nan=math.inf)
+            told = counts.with_tables(weights, ratio, noise, own, few)
             spread = told.variance + np.maximum(spread - noise, 0.0)
             # As in Fieller's interval, the number of records is uncertain too.
             wider = 1 - np.square(quantile) * whole_variance / np.where(known, whole**2, np.nan)
@@ -590,10 +594,14 @@ def _bins(work: Intervals, asked: Asked) -> QuantileBins:
     counts = work.set_bin_counts(asked)
     if counts is not None:
         weights = cut_weights(edges - 1, float(asked.question.quantile or 0))
-        told = [
-            counts.with_tables(each, values[..., edge], noise[..., edge])
-            for edge, each in enumerate(weights)
-        ]
+        several = counts.clear.sum(axis=-1, keepdims=True)
+        clear = counts.clear * counts.records.sum(axis=-1, keepdims=True)
+        clear = clear / np.where(several > 0, several, np.nan)
+        told = []
+        for edge, each in enumerate(weights):
+            few = np.nan_to_num((counts.records - clear) @ each, nan=math.inf)
+            at = values[..., edge], noise[..., edge]
+            told.append(counts.with_tables(each, *at, few=few))
         values, own = (np.stack([each[place] for each in told], axis=-1) for place in (0, 1))
         variances = own + np.maximum(variances - noise, 0.0)
     variances = np.maximum(variances, 0.0)
