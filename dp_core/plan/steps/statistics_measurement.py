@@ -37,7 +37,7 @@ def declared_pieces(spec: ReleaseSpec) -> int:
     return len(spec.analyses) + len(sums) + len(trees_of(spec.statistics, spec.schema))
 
 
-def spread_answers(spec: ReleaseSpec) -> int:
+def statistic_answers(spec: ReleaseSpec) -> int:
     """Return the number of noisy answers of all declared statistics."""
     trees = trees_of(spec.statistics, spec.schema)
     return len(PARTS) * len(tables_of(spec.statistics, spec.schema)) + sum(
