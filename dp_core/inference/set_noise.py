@@ -1,9 +1,8 @@
 """What sets have of the noise of a table.
 
-Counts in a set are never negative, so the error of a cell with r records is at most
-about r. Its standard deviation is taken as s min(1, r/s), with s that of the noise. Where r < s,
-the errors of cells have the same sign, because sets have records in cells that are empty in the
-file.
+Counts in a set are never negative, so the error of a cell with r records is at most about r. Its
+standard deviation is taken as s min(1, r/s), with s that of the noise. Where r < s, the errors of
+cells have the same sign, because sets have records in cells that are empty in the file.
 """
 
 from __future__ import annotations

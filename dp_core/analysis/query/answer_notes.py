@@ -161,7 +161,7 @@ def _of_totals(sources: Sources, exact: bool) -> Iterator[str]:
 
 
 def _of_sets(sources: Sources, asked: Asked) -> Iterator[str]:
-    """Yield that the sets are used too, for a mean, total or quantile."""
+    """Yield that the sets are used too, for an answer about a number."""
     if sources.set_counts is not None and asked.question.number is not None:
         yield (
             "This combines the noisy tables with the synthetic sets, weighted by precision; the"
@@ -302,8 +302,8 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
 def _widest(sources: Sources, asked: Asked, column: Column) -> str:
     """Return a sentence about the bin that widens the intervals most; empty if there is only one.
 
-    The bins are those of all groups together. There is no sentence for a quantile, or if the groups
-    are bins of the column itself.
+    The bins are those of all groups together. There is a sentence for means and totals only, and
+    none if the groups are bins of the column itself.
     """
     question = asked.question
     if column.name in question.by or question.measure not in ("mean", "total"):

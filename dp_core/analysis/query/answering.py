@@ -3,10 +3,10 @@
 Estimates are generalised least squares over everything that was measured. Counts, shares and
 totals have no bounds, so they may be negative; means, quantiles and ratios are cut to the possible
 values (`possible_answers`). Means, totals and quantiles are combined with what the synthetic sets
-tell (`set_counts`). The intervals include the noise; with `sampling` they
-also include the error of the file as a simple random sample of a large population. The interval of
-a sum follows from the distribution of its own noise (`dp_core.metrics.noise_quantiles`). Shares and
-means have Fieller's interval, and their differences combine two of these.
+tell (`set_counts`). The intervals include the noise; with `sampling` they also include the error of
+the file as a simple random sample of a large population. The interval of a sum follows from the
+distribution of its own noise (`dp_core.metrics.noise_quantiles`). Shares and means have Fieller's
+interval, and their differences combine two of these.
 
 The tables do not show where in its bin a value is. An estimate takes a density that is fitted to
 the counts, and the interval includes how far this is usually wrong (`bin_errors`).

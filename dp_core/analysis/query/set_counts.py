@@ -7,8 +7,8 @@ s_b the standard deviation of the noise of this count in the tables, and F the v
 noise there. The sets have the fraction p = sum (w s min(1, r/s))^2 / sum (w s)^2 of this noise
 (`dp_core.inference.set_noise`), and further errors with the variance E:
 
-- *few*: what bins with r < 2 s add, squared, because their errors have the same sign: of a mean or
-  quantile, by how much it is another one without them, and everything if there are no others;
+- *few*: the square of what bins with r < 2 s add, because their errors have the same sign. For a
+  mean or quantile, that is how much it changes without them; infinite if there are no other bins;
 - *drawn*: as records are drawn into the sets, which have a fixed number of them;
 - *prior*: t^2 usual effects, if t of them are the standard error of the tables, without the bins
   that all groups have empty. A usual effect is the standard deviation of w in all records, times
