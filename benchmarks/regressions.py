@@ -1,18 +1,18 @@
 """Do the intervals of `infer` contain the truth, rare levels included, and how wide are they?
 
     python benchmarks/regressions.py [--designs wages health costs rare] [--epsilon 1]
-        [--rows 16000] [--repeats 20] [--sets 5] [--declare] [--peers]
+        [--rows 16000] [--repeats 20] [--sets 5] [--declare 1] [--peers]
 
 A file is drawn from a known population, released in memory by `auto`, and each formula of the
 design is answered by `infer`. For each formula, and for strata of coefficients, it prints the part
 of the coefficients that are given, the part of their 95 % intervals that contain the population's
 coefficient and the file's own, and the median width relative to the file's own interval. `rubin` is
-Rubin's rule on the raw values of the same sets. With `--declare` the first formula of a
-design is declared. With `--peers` the preset `mst` is released too, and its sets are combined by
-Rubin's rule.
+Rubin's rule on the raw values of the same sets. `--declare` says how many formulas of a design are
+declared, from the first on. With `--peers` the preset `mst` is released too, and its sets are
+combined by Rubin's rule.
 
-Strata: the intercept, numbers, levels of less than 2 % of the records, and other levels. The
-population's coefficients are those of 400,000 records.
+Strata: the intercept, numbers, functions of numbers, interactions, levels of less than 2 % of the
+records, and other levels. The population's coefficients are those of 400,000 records.
 
 Designs:
     wages    log wages in 24 bins; six age groups, of which the first has .5 % of the records
@@ -22,6 +22,8 @@ Designs:
              that has none
     rare     files of few records: 2,000 of the design `wages`, whatever `--rows` says
     related  two numbers with a correlation of .9 and two levels that go with them, as predictors
+    earners  log-normal earnings, and work, on a number with its square or logarithm, and
+             interactions of levels, one of which is rare, with each other and with the number
     normal, income, logistic, counts, multinomial
              one or two regressions each, without rare levels
 """
@@ -140,6 +142,23 @@ def _costs(rows: int, rng: np.random.Generator) -> dict[str, Any]:
         "sex": _words("f m", sex),
         "years": years,
         "event": _words("no yes", event.astype(int)),
+    }
+
+
+def _earners(rows: int, rng: np.random.Generator) -> dict[str, Any]:
+    age, sex = rng.integers(18, 91, rows), rng.integers(0, 2, rows)
+    region = rng.choice(4, rows, p=[0.45, 0.3, 0.235, 0.015])
+    own = np.array([[0, -0.1, 0.1, -0.3], [0.2, 0.05, 0.4, 0.1]])[sex, region]
+    size = 9 + own + 0.04 * (age - 50) - 0.0012 * (age - 50) ** 2 + 0.004 * (age - 50) * sex
+    odds = np.exp(3 * np.log(age / 50) - 0.1 * (age - 50) + 0.3 * sex + (region == 3))
+    income = np.exp(size + rng.normal(0, 0.5, rows))
+    return {
+        "income": np.clip(income, 100, 499_999).round(0),
+        "age": age,
+        "sex": _words("f m", sex),
+        "region": _words("p q r s", region),
+        "works": _words("no yes", (rng.random(rows) < odds / (1 + odds)).astype(int)),
+        **{f"q{place}": _words("a b c d", rng.integers(0, 4, rows)) for place in range(4)},
     }
 
 
@@ -280,6 +299,28 @@ DESIGNS = {
             "event ~ one + two + other",
         ),
     ),
+    "earners": Design(
+        _earners,
+        {
+            "income": {
+                "type": "number",
+                "min": 100,
+                "max": 500_000,
+                "edges": [100, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 500_000],
+                "decimals": 0,
+            },
+            "age": {"type": "integer", "min": 18, "max": 90, "edges": [18, 25, 35, 50, 65, 75, 91]},
+            "sex": _levels("f m"),
+            "region": _levels("p q r s"),
+            "works": _levels("no yes"),
+            **{f"q{place}": _levels("a b c d") for place in range(4)},
+        },
+        (
+            "log(income) ~ age + I(age**2) + sex * region",
+            "log(income) ~ age * sex + I(age > 65) + region",
+            "works ~ age * sex + log(age) + region",
+        ),
+    ),
     "normal": Design(_normal, yaml.safe_load(_NORMAL), ("y ~ one + two + three",)),
     "income": Design(
         _people,
@@ -316,6 +357,10 @@ def stratum(name: str, file: pd.DataFrame) -> str:
     name = name.rsplit(": ", 1)[-1]
     if name == "Intercept":
         return "intercept"
+    if ":" in name:
+        return "interaction"
+    if "(" in name:
+        return "function"
     column, _, level = name.partition("[T.")
     if not level:
         return "number"
@@ -350,7 +395,7 @@ def run(name: str, design: Design, epsilon: float, args: argparse.Namespace) -> 
     truths: dict[tuple[str, str], Any] = {}
     for repeat in range(args.repeats):
         file = pd.DataFrame(design.draw(rows, np.random.default_rng([args.seed, repeat])))
-        declared = design.formulas[:1] if args.declare else ()
+        declared = design.formulas[: args.declare]
         release = {"schema": document | {"rows_about": rows}, "epsilon": epsilon, "seed": repeat}
         made = dp.release(file, **release, sets=args.sets, analyses=declared)
         other = dp.release(file, **release, sets=args.sets, method="mst") if args.peers else None
@@ -418,7 +463,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--sets", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--declare", action="store_true")
+    parser.add_argument("--declare", type=int, default=0)
     parser.add_argument("--peers", action="store_true")
     args = parser.parse_args()
     start = time.process_time()

@@ -125,7 +125,7 @@ class Example:
         return self.ask.exact(MemoryCounter(data))
 
 
-AGE = Number(name="x", positions=3, centre=0, reach=2)
+AGE = Number.line(name="x", positions=3, centre=0, reach=2)
 GROUP = Levels(name="g", size=2)
 _ANSWERS = np.array([1, -3], np.int64)
 _TWO = Cells((("a",), ("a", "b")), ((0,), (1, 0)))

@@ -63,8 +63,10 @@ from tests.privacy_specification import (
 
 TEXT = PAGE.read_text(encoding="utf-8")
 
-_WIDE = Features((Number(name="x", positions=9, centre=1, reach=5, missing=True), GROUP))
-_PRESENT = Features((Number(name="x", positions=9, centre=1, reach=5), Levels(name="h", size=3)))
+_WIDE = Features((Number.line(name="x", positions=9, centre=1, reach=5, missing=True), GROUP))
+_PRESENT = Features(
+    (Number.line(name="x", positions=9, centre=1, reach=5), Levels(name="h", size=3))
+)
 
 
 def larger(row, ask, **more):

@@ -35,7 +35,7 @@ from dp_core.confidential.memory_counter import MemoryCounter
 from dp_core.kernel.cost.currency import Currency
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.kernel import Kernel
-from dp_core.kernel.questions.regressions.features import Features
+from dp_core.kernel.questions.regressions.features import Features, Number
 from dp_core.methods.method_inputs import FitInputs, MethodInputs
 from dp_core.methods.parametric.sequential_regression import SequentialRegression
 from dp_core.schema.structure.structural_zeros import StructuralZeros
@@ -152,8 +152,11 @@ def unscaled(features: Features, variables: Variables, coefficients: Floats) -> 
         zip(features.all, list(variables)[:-1], strict=True), start=1
     ):
         if variable.numeric:
-            found[at] *= (variable.positions - 1) / feature.reach
-            found[0] -= coefficients[at] * feature.centre / feature.reach
+            assert isinstance(feature, Number)
+            low, high = feature.knots[0][0], feature.knots[-1][0]
+            own = 2 * (variable.positions - 1)  # of the range, in half steps
+            found[at] *= own / (high - low)
+            found[0] -= coefficients[at] * (low + high - own) / (high - low)
     return found
 
 

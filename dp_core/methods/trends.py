@@ -116,9 +116,9 @@ def scale_of(name: str, counts: Floats, noise: float, positions: int) -> Number 
     spread = float(np.average((codes - mean) ** 2, weights=weights)) ** 0.5
     farthest = max(mean - clear[0], clear[-1] - mean)
     # In half steps, about the middle of the range.
-    return Number(
-        name=name,
-        positions=positions,
+    return Number.line(
+        name,
+        positions,
         centre=round(2 * mean - (positions - 1)),
         reach=max(round(2 * min(_REACH * spread, farthest)), 1),
     )

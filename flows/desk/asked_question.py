@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.declared_analysis import declared_analysis
-from dp_core.inference.formulas.formula import written_name
 from dp_core.inference.questions.between_waves import read_any_question
 from dp_core.plan.data_location import DatabaseTable
 from dp_core.plan.plan import Plan
@@ -46,17 +45,19 @@ class AskedQuestion:
         columns: Released columns that it names, in the order of the schema.
         table: Columns of the table that is measured, in the order of the schema; () for a
             regression.
+        model: The regression without spelling and reference levels; empty for a table.
     """
 
     kind: Kind
     text: str
     columns: tuple[str, ...]
     table: tuple[str, ...] = ()
+    model: str = ""
 
     @property
     def measured(self) -> tuple[str, ...]:
         """Key of what is measured: equal for questions that the same release answers."""
-        return (self.kind, *self.table) if self.table else (self.kind, self.text)
+        return (self.kind, *(self.table or (self.model,)))
 
 
 def read_asked(text: str, schema: Schema) -> AskedQuestion:
@@ -114,11 +115,8 @@ def _regression(text: str, schema: Schema) -> AskedQuestion:
     except BadInput as error:
         said = error.message.replace("a declared analysis", "a regression that a desk answers")
         raise BadInput(said) from None
-    predictors = [name for name in schema.names if name in found.predictors]
-    right = " + ".join(map(written_name, predictors)) or "1"
-    formula = f"{written_name(found.outcome)} ~ {right}"
     columns = tuple(name for name in schema.names if name in found.columns)
-    return AskedQuestion("regression", formula, columns)
+    return AskedQuestion("regression", found.formula, columns, model=found.model)
 
 
 def _table(text: str, schema: Schema) -> AskedQuestion:

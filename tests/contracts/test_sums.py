@@ -35,7 +35,7 @@ from dp_core.kernel.questions.linear_questions import (
 )
 from dp_core.kernel.questions.products import Products
 from dp_core.kernel.questions.regressions.features import ONE as G_ONE
-from dp_core.kernel.questions.regressions.features import Features, Levels, Number
+from dp_core.kernel.questions.regressions.features import Features, Levels, Number, Product
 from dp_core.kernel.questions.regressions.gradients import (
     COEFFICIENT,
     ClassGradient,
@@ -53,17 +53,22 @@ X, Y, Z = 5, 4, 4
 BY: dict[str, Any] = {"by": ("g", "h"), "sizes": (2, 3)}
 FEATURES = Features(
     (
-        Number(name="x", positions=X, centre=-1, reach=3, missing=True),
+        Number.line(name="x", positions=X, centre=-1, reach=3, missing=True),
         Levels(name="h", size=3),
     )
 )
 ONE = COEFFICIENT
-NUMBER_Y = Number(name="y", positions=Y, centre=1, reach=2, missing=True)
+NUMBER_Y = Number.line(name="y", positions=Y, centre=1, reach=2, missing=True)
 # Records with a missing value add 0: code 5 of x, code 4 of y, code 2 of h.
 PRESENT = Features(
-    (Number(name="x", positions=X, centre=-1, reach=3), Levels(name="h", size=2)),
+    (Number.line(name="x", positions=X, centre=-1, reach=3), Levels(name="h", size=2)),
 )
-PRESENT_Y = Number(name="y", positions=Y, centre=1, reach=2)
+_CURVE = Number(name="x", positions=X, knots=((0, 99), (3, -G_ONE), (8, G_ONE)))
+CURVED = Features(
+    (*PRESENT.all, Product((_CURVE, Levels(name="h", size=2))), _CURVE, Product((_CURVE, _CURVE)))
+)
+"""A number, levels, a function of the number, its square, and its product with the levels."""
+PRESENT_Y = Number.line(name="y", positions=Y, centre=1, reach=2)
 TWO = (ONE, 0, 2 * ONE, ONE // 2, -ONE, 3 * ONE)
 """A transform of three features to two predictors."""
 
@@ -127,6 +132,7 @@ EXAMPLES: dict[str, tuple[Sum, ...]] = {
     "second-moments": (
         SecondMoments(features=PRESENT, transform=TWO, length_limit=2 * UNIT**2),
         SecondMoments(features=PRESENT, transform=(ONE, -ONE, 7), length_limit=UNIT),
+        SecondMoments(features=CURVED, transform=TWO * 2, length_limit=2 * UNIT**2),
         SecondMoments(
             features=Features((Levels(name="h", size=3), Levels(name="z", size=4))),
             transform=(0, ONE, -2 * ONE, ONE, -ONE, 3 * ONE) * 3,
@@ -139,6 +145,13 @@ EXAMPLES: dict[str, tuple[Sum, ...]] = {
             features=PRESENT,
             transform=TWO,
             at=(ONE, -ONE, 5),
+            length_limit=G_ONE * UNIT,
+        ),
+        Scores(
+            outcome=PRESENT_Y,
+            features=CURVED,
+            transform=TWO * 2,
+            at=(ONE, -ONE, 5, 0, 0, ONE),
             length_limit=G_ONE * UNIT,
         ),
         Scores(
@@ -324,7 +337,7 @@ def test_a_description_with_a_key_less_or_more_is_refused(name, sum):  # noqa: A
             assert refused(put(document, at, {k: v for k, v in mapping.items() if k != key}))
 
 
-NEGATIVE = {"centre", "at", "transform", "runs", "lows", "highs", "centres"}
+NEGATIVE = {"knots", "at", "transform", "runs", "lows", "highs", "centres"}
 """What may be below 0."""
 
 

@@ -40,7 +40,7 @@ from dp_core.kernel.questions.linear_questions import (
     MiddleProducts,
 )
 from dp_core.kernel.questions.products import Products
-from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number
+from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number, Product
 from dp_core.kernel.questions.regressions.gradients import (
     COEFFICIENT,
     PROBABILITY,
@@ -78,12 +78,20 @@ TOP = (P - 1, Q - 1)
 
 # -- regressions
 
-X = Number(name="x", positions=5, centre=0, reach=4)
+X = Number.line(name="x", positions=5, centre=0, reach=4)
 FEATURES = Features((X, Levels(name="g", size=2)))
-TARGET = Number(name="y", positions=5, centre=0, reach=4)
+CURVE = Number(name="x", positions=5, knots=((0, -ONE), (7, 0), (8, ONE)))
+TARGET = Number.line(name="y", positions=5, centre=0, reach=4)
 TWO = ClassGradient(column="b", classes=2, features=FEATURES, at=(0,) * 3)
 ALONE = ClassGradient(column="h", classes=3, features=Features(), at=(0, 0))
 SLOPED = ClassGradient(column="b", classes=2, features=FEATURES, at=(40 << 16, 0, 0))
+# At x = 4 a function of x is 1, and so is its product with x and the level.
+PRODUCT = ClassGradient(
+    column="b",
+    classes=2,
+    features=Features((Product((X, Levels(name="g", size=2), CURVE)), CURVE)),
+    at=(0,) * 3,
+)
 NUMBER = NumberGradient(target=TARGET, features=Features((X,)), at=(0,) * 2)
 # With a penalty that leaves the coefficients at 0, half of the proven distance is reached.
 MINIMISER = ClassMinimiser(column="b", classes=2, features=Features(), ridge=2**20)
@@ -145,6 +153,8 @@ FAR = {
     ),
     "two classes, add": (TWO, ADD, [(4, 1, 0, 1)], [(4, 1, 0, 1), (4, 1, 1, 1)]),
     "two classes, replace": (TWO, REPLACE, [(4, 1, 0, 1)], [(4, 1, 1, 1)]),
+    "product, add": (PRODUCT, ADD, [(4, 1, 0, 1)], [(4, 1, 0, 1), (4, 1, 1, 1)]),
+    "product, replace": (PRODUCT, REPLACE, [(4, 1, 0, 1)], [(4, 1, 1, 1)]),
     "sure, add": (SLOPED, ADD, [(4, 1, 1, 1)], [(4, 1, 0, 1), (4, 1, 1, 1)]),
     "no predictor, replace": (ALONE, REPLACE, [(1, 1)], [(2, 1)]),
     "number, add": (NUMBER, ADD, [(4, 5, 1)], [(4, 4, 1), (4, 5, 1)]),

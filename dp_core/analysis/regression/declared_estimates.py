@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
@@ -16,14 +17,15 @@ from dp_core.inference.combine import Combined, combine
 from dp_core.inference.formulas.declared_analysis import (
     MOST_COEFFICIENTS,
     DeclaredAnalysis,
+    DeclaredFactor,
     declared_analysis,
     same_analysis,
 )
 from dp_core.inference.formulas.formula import Formula
 from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
 from dp_core.methods.declared.declared_answers import declared_fits
-from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression
-from dp_core.schema.definition import Column, Schema
+from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, telling_numbers
+from dp_core.schema.definition import Schema
 from dp_core.schema.grid import with_values
 
 _LEAST_NOISE = 0.05
@@ -56,13 +58,14 @@ def declared_estimates(
     schema = with_values(bundle.claims.schema, analysis.columns)
     regression = DeclaredRegression.of(analysis, schema)
     sums = _sums_of(bundle, regression)
-    public = public_frame(formula.columns, schema, 2 * MOST_COEFFICIENTS)
+    numbers = telling_numbers(regression, schema)
+    public = public_frame(formula.columns, schema, 2 * MOST_COEFFICIENTS, numbers)
     references = frequent_levels(formula, frames, schema)
     try:
         design = make_design(formula, [public], schema, family, references)
     except BadInput:  # the family does not fit the outcome
         return None
-    if sums is None or not _same_family(design, regression) or design.corners is None:
+    if sums is None or not _same_family(design, regression):
         return None
     rows = float(np.mean([frame.rows / (frame.rows + frame.dropped) for frame in frames]))
     fits = declared_fits(
@@ -71,8 +74,10 @@ def declared_estimates(
         [_codes(frame, analysis, schema) for frame in frames],
         records=bundle.records * rows,
     )
-    half, middle = _unit(regression, schema)
-    every = np.kron(_against(design, regression, schema), _transform(design, regression, schema))
+    half, middle = _unit(regression)
+    every = np.kron(
+        _against(design, regression, schema), _transform(design, public, regression, schema)
+    )
     every = every * half
     estimates = np.array([every @ fit.coefficients.ravel() for fit in fits])
     estimates[:, 0] += middle
@@ -168,39 +173,43 @@ def _same_family(design: Design, regression: DeclaredRegression) -> bool:
     return family == ("logistic" if regression.residuals == 1 else "multinomial")
 
 
-def _transform(design: Design, regression: DeclaredRegression, schema: Schema) -> Floats:
+def _transform(
+    design: Design, public: Frame, regression: DeclaredRegression, schema: Schema
+) -> Floats:
     """Return the matrix that maps coefficients of the features to those of the design's columns.
 
     Both describe the same means at the made-up rows of the design.
     """
-    assert design.corners is not None
-    data, x = design.corners
-    features = [np.ones((len(data), 1))]
-    for each in regression.features.all:
-        column, values = schema.column(each.name), data[each.name]
-        if column.levels:
-            labels = np.array(levels_of(column)[1:], dtype=object)
-            features.append((np.asarray(values, dtype=object)[:, None] == labels).astype(float))
-        else:
-            half, middle = _scale(regression, column)
-            features.append(((np.asarray(values, dtype=np.float64) - middle) / half)[:, None])
-    return np.asarray(np.linalg.lstsq(x, np.hstack(features), rcond=None)[0])
+    features = [np.ones((public.rows, 1))]
+    for term in regression.analysis.terms:
+        parts = [_made_up(each, public, regression, schema) for each in term]
+        features.append(reduce(_products, parts))
+    return np.asarray(np.linalg.lstsq(design.x[0], np.hstack(features), rcond=None)[0])
 
 
-def _scale(regression: DeclaredRegression, column: Column) -> tuple[float, float]:
-    """Return the unit of a number's feature, and the number's value at feature 0.
+def _made_up(
+    factor: DeclaredFactor, public: Frame, regression: DeclaredRegression, schema: Schema
+) -> Floats:
+    """Return the features of a factor at made-up rows, shape (rows, features)."""
+    column, values = schema.column(factor.column), public.data[factor.column]
+    if column.levels:
+        labels = np.array(levels_of(column)[1:], dtype=object)
+        return np.asarray(np.asarray(values, dtype=object)[:, None] == labels, dtype=np.float64)
+    low, high = regression.ends[factor]
+    numbers = factor.values(np.asarray(values, dtype=np.float64))
+    return np.asarray((2 * numbers - low - high) / (high - low))[:, None]
 
-    Dates count days since 1970-01-01, as in the frames.
-    """
-    low, high = regression.low[column.name], regression.high[column.name]
-    return (high - low) / 2, (high + low) / 2 - column.scale.zero
+
+def _products(one: Floats, other: Floats) -> Floats:
+    return np.asarray((one[:, :, None] * other[:, None, :]).reshape(len(one), -1))
 
 
-def _unit(regression: DeclaredRegression, schema: Schema) -> tuple[float, float]:
+def _unit(regression: DeclaredRegression) -> tuple[float, float]:
     """Return the unit of the outcome's feature, and the value of the outcome at 0."""
     if not regression.linear:
         return 1.0, 0.0
-    return _scale(regression, schema.column(regression.outcome.name))
+    low, high = regression.ends[regression.analysis.outcome]
+    return (high - low) / 2, (high + low) / 2
 
 
 def _against(design: Design, regression: DeclaredRegression, schema: Schema) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -130,8 +130,13 @@ def frame_of(
     return Frame(number, complete, len(data) - len(complete), kept, weights)
 
 
-def public_frame(columns: Sequence[str], schema: Schema, rows: int = 1) -> Frame:
-    """Return made-up rows that have every level of some columns, and both ends of every number.
+def public_frame(
+    columns: Sequence[str],
+    schema: Schema,
+    rows: int = 1,
+    numbers: Mapping[str, Any] | None = None,
+) -> Frame:
+    """Return made-up rows that have every level of some columns, and some values of every number.
 
     They are all combinations, or a random part of these if there are more than `MOST_PUBLIC_ROWS`.
 
@@ -139,10 +144,11 @@ def public_frame(columns: Sequence[str], schema: Schema, rows: int = 1) -> Frame
         columns: Names of the columns.
         schema: Schema of the release.
         rows: Smallest number of rows; 1 by default.
+        numbers: Values of numbers, by name; by default both ends of each.
     """
     import pandas as pd
 
-    values = {name: _public_values(schema.column(name)) for name in columns}
+    values = {name: _public_values(schema.column(name)) for name in columns} | {**(numbers or {})}
     sizes = [len(each) for each in values.values()]
     whole = math.prod(sizes)
     if whole <= MOST_PUBLIC_ROWS:

@@ -50,8 +50,10 @@ from dp_core.client.released import Totals
 from dp_core.inference.formulas.formula import Formula
 from dp_core.inference.set_noise import few_records, passed_part
 from dp_core.kernel.questions.regressions.shortened import UNIT, SecondMoments
+from dp_core.methods.declared.declared_regression import own_places
 from dp_core.methods.reconstruction.estimates.pooled_parts import Pooled, pool
 from dp_core.methods.trends import NoisyTrend, trends_of
+from dp_core.schema.grid import with_values
 
 _CHANCE = 2.0
 """Standard deviations of the noise by which sets may differ from a noisy table."""
@@ -276,7 +278,7 @@ class TableNoise:
             if isinstance(item, Totals) and isinstance(item.of, SecondMoments):
                 # Of features with unit second moments; one off the diagonal has half the variance.
                 own = math.sqrt(item.variance / 2) / (UNIT**2 * records)
-                names = [each.name for each in item.of.features.all]
+                names = own_places(item.of.features, with_values(self.schema, item.of.clique))
                 found |= {frozenset(pair): own for pair in combinations(names, 2)}
         return found
 

@@ -1,40 +1,110 @@
-"""Regressions that a release can measure directly: one column on others, without functions."""
+"""Regressions that a release can measure directly: one column on others, and their interactions."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
-from dp_core.inference.formulas.formula import Formula, read_formula
+from dp_core.inference.formulas.factors import Factor
+from dp_core.inference.formulas.formula import Formula, check_levels, read_formula, written_name
+from dp_core.inference.formulas.grammar import BARE
+from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
 
 MOST_COEFFICIENTS = 60
 """Largest number of coefficients of a declared regression."""
 
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DeclaredFactor:
+    """A column of a declared regression, or a function of a number.
+
+    Attributes:
+        column: Name of the column.
+        code: The column, or the function, as a formula writes it.
+    """
+
+    column: str
+    code: str
+
+    @property
+    def is_event(self) -> bool:
+        """Whether it is a comparison, such as `age > 40`, and not a number or a column."""
+        return self.is_function and isinstance(self._computed(np.zeros(1))[0], np.bool_)
+
+    @property
+    def is_function(self) -> bool:
+        """Whether it is a function, and not the column itself."""
+        return self.code != written_name(self.column)
+
+    def values(self, numbers: Floats) -> Floats:
+        """Return the function's values, same shape.
+
+        Args:
+            numbers: Values of the column; dates count days since 1970-01-01.
+
+        Raises:
+            BadInput: if one has no finite value.
+        """
+        try:
+            values = self._computed(numbers).astype(np.float64)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise BadInput(f"{self.code} cannot be computed ({error}).") from None
+        wrong = ~np.isfinite(values)
+        if wrong.any():
+            raise BadInput(
+                f"{self.code} has no value where {self.column} is {numbers[wrong][0]:.10g}, which"
+                f" the schema allows; change the limits of {self.column}, or use a function that"
+                " has values there, such as log(x + 1)."
+            )
+        return values
+
+    def _computed(self, numbers: Floats) -> NDArray[Any]:
+        with np.errstate(all="ignore"):
+            found = Factor(self.code).eval({"transforms": {}}, {self.column: numbers})
+        return np.broadcast_to(found, numbers.shape)
+
 
 @dataclass(frozen=True, slots=True)
 class DeclaredAnalysis:
-    """A regression of one column on others, without interactions, as a spec declares it.
+    """A regression of one column on others that a release measures, as a spec declares it.
 
     Attributes:
         formula: The formula as typed.
-        outcome: Column of the outcome; a number has a linear regression, two levels a logistic and
-            more levels a multinomial one.
-        predictors: Columns of the predictors, in the order of the formula; besides them there is an
-            intercept.
+        outcome: The outcome; a number has a linear regression, two levels a logistic and more
+            levels a multinomial one.
+        terms: Factors of each term besides the intercept; those of one factor first. Reference
+            levels do not matter: they change neither the model nor what is measured.
     """
 
     formula: str
-    outcome: str
-    predictors: tuple[str, ...]
+    outcome: DeclaredFactor
+    terms: tuple[tuple[DeclaredFactor, ...], ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns, the outcome last."""
-        return (*self.predictors, self.outcome)
+        """All columns, each once, the outcome's last."""
+        used = (each.column for term in self.terms for each in term)
+        return (*dict.fromkeys(used), self.outcome.column)
+
+    @property
+    def model(self) -> str:
+        """The formula without spelling: equal for analyses that measure the same."""
+        terms = sorted((len(term), ":".join(_codes(sorted(term)))) for term in self.terms)
+        return f"{self.outcome.code} ~ {' + '.join(text for _, text in terms) or '1'}"
 
 
-FORM = "a declared analysis is one column on others as they are, such as 'income ~ age + sex'"
+FORM = "a declared analysis is one column on others, such as 'log(income) ~ age + I(age**2) * sex'"
 
 
 def declared_analysis(text: str, schema: Schema) -> DeclaredAnalysis:
@@ -48,81 +118,110 @@ def declared_analysis(text: str, schema: Schema) -> DeclaredAnalysis:
         BadInput: if it is not a formula, or not of the form that can be measured.
     """
     formula = read_formula(text, schema.names)
-    _check_form(formula, schema)
-    outcome = formula.outcome_columns[0]
-    predictors = tuple(term[0] for term in formula.terms if term)
-    for name in (outcome, *predictors):
-        _check_column(formula, name, schema)
-    found = DeclaredAnalysis(formula.text, outcome, predictors)
-    count = 1 + sum(_width(schema.column(name)) for name in predictors)
-    count *= _width(schema.column(outcome))
+    if () not in formula.terms:
+        raise BadInput(f"The formula {formula.text!r:.120} has no intercept; {FORM}.")
+    if formula.learns:
+        raise BadInput(
+            f"The formula {formula.text!r:.120} uses {formula.learns[0]}, which learns from the"
+            " rows; write the numbers, as in I((age - 40) / 10)."
+        )
+    columns = [schema.column(name) for name in formula.columns]
+    check_levels(formula, {each.name: [level.label for level in each.levels] for each in columns})
+    described = formula.description
+    outcome = _factor(formula, described.lhs_termlist[0].factors[0], schema)
+    if outcome.is_event:
+        raise BadInput(
+            f"The formula {formula.text!r:.120} has the event {outcome.code} as its outcome;"
+            f" declare {written_name(outcome.column)} itself, or a column of two levels."
+        )
+    terms = tuple(
+        tuple(_factor(formula, each, schema) for each in term.factors)
+        for term in sorted(described.rhs_termlist, key=lambda term: len(term.factors))
+        if term.factors
+    )
+    _check_terms(formula, terms)
+    count = 1 + sum(prod(_width(schema.column(each.column)) for each in term) for term in terms)
+    count *= _width(schema.column(outcome.column))
     if count > MOST_COEFFICIENTS:
         raise BadInput(
             f"The formula {text!r:.120} has {count} coefficients; a declared analysis can have at"
-            f" most {MOST_COEFFICIENTS}. Leave a column out."
+            f" most {MOST_COEFFICIENTS}. Leave a term out."
         )
-    return found
+    return DeclaredAnalysis(formula.text, outcome, terms)
 
 
 def same_analysis(formula: Formula, analysis: DeclaredAnalysis, schema: Schema) -> bool:
-    """Return whether a formula is this declared analysis, with its predictors in any order.
+    """Return whether a formula is this declared analysis, whatever the order of its terms.
 
     Args:
         formula: The formula.
         analysis: The declared analysis.
         schema: Schema of the release.
     """
-    terms = [term for term in formula.terms if term]
-    return (
-        () in formula.terms
-        and formula.outcome_columns == (analysis.outcome,)
-        and all(len(term) == 1 for term in terms)
-        and {*formula.columns} <= {*formula.by_level}
-        and not _recoded_columns(formula, schema)
-        and sorted(term[0] for term in terms) == sorted(analysis.predictors)
-    )
+    try:
+        return declared_analysis(formula.text, schema).model == analysis.model
+    except BadInput:
+        return False
 
 
-def _check_form(formula: Formula, schema: Schema) -> None:
-    if () not in formula.terms:
-        raise BadInput(f"The formula {formula.text!r:.120} has no intercept; {FORM}.")
-    for term in formula.terms:
-        if len(term) > 1:
-            raise BadInput(
-                f"The formula {formula.text!r:.120} has the interaction {':'.join(term)}; {FORM}."
-            )
-    changed = [name for name in formula.columns if name not in formula.by_level]
-    if len(formula.outcome_columns) > 1 or changed:
-        name = changed[0] if changed else formula.outcome
-        raise BadInput(f"The formula {formula.text!r:.120} computes with {name}; {FORM}.")
-    named = [name for term in formula.terms for name in term]
-    if len(set(named)) != len(named):
-        raise BadInput(f"The formula {formula.text!r:.120} has a column in two terms; {FORM}.")
-    for name in _recoded_columns(formula, schema):
-        if not schema.column(name).levels:
-            raise BadInput(
-                f"The formula {formula.text!r:.120} treats the number {name} as levels; {FORM}."
-            )
+def _factor(formula: Formula, factor: Any, schema: Schema) -> DeclaredFactor:
+    """Return a factor of a formula.
+
+    Raises:
+        BadInput: if it is neither a column nor a function of one number.
+    """
+    said = f"The formula {formula.text!r:.120}"
+    names = [name for name in formula.columns if name in factor.columns]
+    if len(names) != 1:
+        together = " and ".join(names) or "no column"
         raise BadInput(
-            f"The formula {formula.text!r:.120} states how {name} is coded; write {name} alone."
-            " Its first level is then the reference."
+            f"{said} has {factor.code}, a function of {together}; {FORM}. An interaction is written"
+            " with : or *."
         )
-
-
-def _recoded_columns(formula: Formula, schema: Schema) -> list[str]:
-    """Return the columns inside C(...), except columns of levels in a plain C(column)."""
-    description = formula.description
-    found = []
-    for term in (*description.lhs_termlist, *description.rhs_termlist):
-        for factor in term.factors:
-            if not factor.is_category:
-                continue
-            (name,) = (each for each in formula.columns if each in factor.columns)
-            code = factor.code.replace(" ", "").replace('"', "'")
-            plain = code in (f"C({name})", f"C(Q('{name}'))")
-            if not plain or not schema.column(name).levels:
-                found.append(name)
+    (name,) = names
+    _check_column(formula, name, schema)
+    column = schema.column(name)
+    if column.levels:
+        # How levels are compared changes neither the model nor what is measured.
+        if name not in formula.by_level or not factor.is_by_level:
+            raise BadInput(
+                f"{said} computes with the levels of {name}; write {name} alone, or"
+                f" C({written_name(name)}, Treatment('level')) for another reference."
+            )
+        return DeclaredFactor(name, written_name(name))
+    if factor.is_category:
+        raise BadInput(f"{said} treats the number {name} as levels; {FORM}.")
+    if factor.code.replace('"', "'") == f"Q({name!r})":
+        return DeclaredFactor(name, written_name(name))
+    found = DeclaredFactor(name, re.sub(r"\bnp\.(\w+)", _bare, factor.code))
+    if found.is_function:
+        found.values(np.array([float(end - column.scale.zero) for end in legal_range(column)]))
     return found
+
+
+def _check_terms(formula: Formula, terms: Sequence[tuple[DeclaredFactor, ...]]) -> None:
+    """Raise BadInput for a term that stands there twice, or an interaction without its parts."""
+    there = {frozenset(term) for term in terms}
+    if len(there) < len(terms):
+        twice = next(term for at, term in enumerate(terms) if {*term} in map(set, terms[:at]))
+        raise BadInput(
+            f"The formula {formula.text!r:.120} has {':'.join(_codes(twice))} twice; remove one."
+        )
+    for term in terms:
+        for part in combinations(term, len(term) - 1):
+            if part and frozenset(part) not in there:
+                raise BadInput(
+                    f"The formula {formula.text!r:.120} has {':'.join(_codes(term))} without"
+                    f" {':'.join(_codes(part))}; write {' * '.join(_codes(term))}."
+                )
+
+
+def _bare(function: re.Match[str]) -> str:
+    return function[1] if function[1] in BARE else function[0]
+
+
+def _codes(factors: Iterable[DeclaredFactor]) -> list[str]:
+    return [each.code for each in factors]
 
 
 def _check_column(formula: Formula, name: str, schema: Schema) -> None:

@@ -135,6 +135,8 @@ def check_factors(formula: Formula, columns: Sequence[str]) -> None:
 def check_levels(formula: Formula, levels: Mapping[str, Sequence[str]]) -> None:
     """Check that categories are compared with existing levels only; others occur in no row.
 
+    These are the levels of comparisons, and the reference levels of `Treatment`.
+
     Args:
         formula: A formula from `read_formula`.
         levels: Levels of each categorical column.
@@ -144,12 +146,7 @@ def check_levels(formula: Formula, levels: Mapping[str, Sequence[str]]) -> None:
     """
     for code in {factor.code for factor in _factors(formula.description)}:
         for node in ast.walk(parse(code, formula.text)):
-            if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq | ast.NotEq):
-                continue
-            for column, value in (
-                (node.left, node.comparators[0]),
-                (node.comparators[0], node.left),
-            ):
+            for column, value in _compared(node):
                 name = _name_of(column)
                 if name not in levels or not isinstance(value, ast.Constant):
                     continue
@@ -157,6 +154,23 @@ def check_levels(formula: Formula, levels: Mapping[str, Sequence[str]]) -> None:
                     near = nearest(str(value.value), levels[name])
                     quotes = "" if isinstance(value.value, str) else "; levels are texts, in quotes"
                     raise BadInput(f"{name} has no level {value.value!r}{quotes}.{near}")
+
+
+def _compared(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
+    """Return what a comparison compares, both ways, or a category and its stated reference."""
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+        return [(node.left, node.comparators[0]), (node.comparators[0], node.left)]
+    if not isinstance(node, ast.Call) or function_of(node) != "C":
+        return []
+    codings = [*node.args[1:], *(each.value for each in node.keywords)]
+    stated = [each for each in codings if isinstance(each, ast.Call)]
+    levels = [
+        level
+        for each in stated
+        if function_of(each) == "Treatment"
+        for level in (*each.args, *(one.value for one in each.keywords))
+    ]
+    return [(node.args[0], level) for level in levels]
 
 
 def _name_of(node: ast.expr) -> str:

@@ -309,13 +309,14 @@ def determining_records(regression: DeclaredRegression, codes: Codes, moments: M
         return codes
     rng = np.random.default_rng(0)
     sizes = sizes_of(regression)[:-1]
-    wanted, first = [], 1
-    for place, feature in enumerate(regression.features.all):
-        counts = np.zeros(0, dtype=np.int64)
+    columns, first = regression.features.names, 1
+    wanted = [np.zeros(0, dtype=np.int64)] * len(columns)
+    for feature in regression.features.all:
         if isinstance(feature, Levels):
+            place = columns.index(feature.name)
             others = moments.x[0, first : first + feature.width] / moments.x[0, 0]
             counts = _to_add(codes[:, place], np.array([1 - others.sum(), *others]))
-        wanted.append(np.repeat(np.arange(len(counts)), counts))
+            wanted[place] = np.repeat(np.arange(len(counts)), counts)
         first += feature.width
     more = max(_LEAST, *map(len, wanted))
     added = codes[np.arange(more) * len(codes) // more].copy()

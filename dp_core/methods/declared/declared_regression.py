@@ -9,51 +9,71 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis
-from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number, Predictor
+from dp_core.errors import BadInput
+from dp_core.inference.formulas.declared_analysis import DeclaredAnalysis, DeclaredFactor
+from dp_core.kernel.questions.regressions.features import (
+    MOST_KNOTS,
+    ONE,
+    Factor,
+    Features,
+    Levels,
+    Number,
+    Product,
+)
 from dp_core.schema.definition import Column, Schema
 from dp_core.schema.grid import stored_variable
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 
+MOST_TELLING = 33
+"""Most values of a number with which its functions are compared."""
+
+_NEARLY = 16.0  # of two functions, the largest difference at which they count as the same
+_APART = 0.5  # most that straight lines differ from a function, in units of 1/`ONE`
+
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRegression:
     """A declared analysis with its columns as public features.
 
-    A number is one feature, from -1 at the lowest position of its grid to 1 at the highest. Each
-    level from the second on has an indicator.
+    A number, or a function of a number, is one feature, from -1 at its least value on the grid to 1
+    at its largest. Each level from the second on has an indicator. An interaction has the products.
 
     Attributes:
         analysis: The declared analysis.
         features: Features of the predictors; the first is 1, for the intercept.
         outcome: The outcome.
-        low: For each number, its value at feature -1, in the unit of the column (dates: day
-            ordinals).
-        high: For each number, its value at feature 1.
+        ends: For each factor that is a number, its values at the features -1 and 1, in its own unit
+            (dates: days since 1970-01-01).
     """
 
     analysis: DeclaredAnalysis
     features: Features
     outcome: Number | Levels
-    low: Mapping[str, float]
-    high: Mapping[str, float]
+    ends: Mapping[DeclaredFactor, tuple[float, float]]
 
     @classmethod
     def of(cls, analysis: DeclaredAnalysis, schema: Schema) -> DeclaredRegression:
-        """Return the regression for a schema that stores its numbers on grids."""
-        ends = {
-            name: _ends(schema.column(name))
-            for name in analysis.columns
-            if not schema.column(name).levels
+        """Return the regression for a schema that stores its numbers on grids.
+
+        Raises:
+            BadInput: if a function has no value somewhere, or cannot be approximated.
+        """
+        found = {
+            factor: _scaled(factor, schema.column(factor.column))
+            for factor in {*(each for term in analysis.terms for each in term), analysis.outcome}
         }
+        factors = {factor: scaled for factor, (scaled, _) in found.items()}
+        _check_different(analysis, factors, schema)
+        products = [[factors[factor] for factor in term] for term in analysis.terms]
         return cls(
             analysis,
-            Features(tuple(_predictor(schema.column(name)) for name in analysis.predictors)),
-            _outcome(schema.column(analysis.outcome)),
-            {name: low for name, (low, _) in ends.items()},
-            {name: high for name, (_, high) in ends.items()},
+            Features(
+                tuple(each[0] if len(each) == 1 else Product(tuple(each)) for each in products)
+            ),
+            _two_levels(analysis.outcome, schema) or factors[analysis.outcome],
+            {factor: ends for factor, (_, ends) in found.items() if ends is not None},
         )
 
     @property
@@ -108,27 +128,130 @@ class DeclaredRegression:
 
 def sizes_of(regression: DeclaredRegression) -> tuple[int, ...]:
     """Return the number of codes of each column that are values; larger codes mean missing."""
-    return tuple(
-        each.positions if isinstance(each, Number) else each.size
-        for each in regression.together.all
-    )
+    return tuple(each.codes for each in regression.together.claimed_codes())
 
 
-def _predictor(column: Column) -> Predictor:
+def own_factor(column: Column) -> Factor:
+    """Return the feature of a column that a formula names as it is."""
     if column.levels:
         return Levels(name=column.name, size=column.bins)
     positions = column.stored.bins
-    return Number(name=column.name, positions=positions, centre=0, reach=max(1, positions - 1))
+    return Number.line(column.name, positions, centre=0, reach=max(1, positions - 1))
 
 
-def _outcome(column: Column) -> Number | Levels:
-    """Return the outcome; an integer that can only be 0 or 1 counts as two levels."""
-    if column.type.whole and (column.minimum, column.maximum) == (0, 1):
-        return Levels(name=column.name, size=2)
-    return _predictor(column)
+def own_places(features: Features, schema: Schema) -> dict[str, range]:
+    """Return the places of the features of the columns that are predictors as they are, by name.
+
+    Functions of numbers, and interactions, are left out.
+    """
+    found, place = {}, 1
+    for each in features.all:
+        if isinstance(each, Levels) or (
+            isinstance(each, Number) and each == own_factor(schema.column(each.name))
+        ):
+            found[each.name] = range(place, place + each.width)
+        place += each.width
+    return found
 
 
-def _ends(column: Column) -> tuple[float, float]:
+def own_ends(column: Column) -> tuple[float, float]:
+    """Return a number's values at the features -1 and 1; dates count days since 1970-01-01."""
+    values = _values(column)
+    return float(values[0]), float(values[-1])
+
+
+def telling_numbers(regression: DeclaredRegression, schema: Schema) -> dict[str, Floats]:
+    """Return values of each predictor that is a number which tell its functions from one another.
+
+    They are its two ends, and places where a function turns, at most `MOST_TELLING` together.
+    """
+    places: dict[str, set[int]] = {}
+    for factor in regression.features.factors:
+        if isinstance(factor, Number):
+            ends = {0, factor.positions - 1}
+            places.setdefault(factor.name, ends).update(place // 2 for place, _ in factor.knots)
+    found = {}
+    for name, of in places.items():
+        some = np.linspace(0, len(of) - 1, min(len(of), MOST_TELLING)).astype(np.intp)
+        found[name] = _values(schema.column(name))[np.array(sorted(of))[some]]
+    return found
+
+
+def knots_of(values: Floats) -> list[int]:
+    """Return the positions between which straight lines come within half a unit of a function.
+
+    Args:
+        values: The function at each position, in units of 1/`ONE`.
+
+    Returns:
+        The first, the last, and those where a line would be furthest away (Douglas & Peucker 1973).
+    """
+    found, pending = {0, len(values) - 1}, [(0, len(values) - 1)]
+    while pending and len(found) <= MOST_KNOTS:
+        first, last = pending.pop()
+        line = np.linspace(values[first], values[last], last - first + 1)
+        away = np.abs(values[first : last + 1] - line)
+        if away.max() > _APART:
+            found.add(middle := first + int(np.argmax(away)))
+            pending += [(first, middle), (middle, last)]
+    return sorted(found)
+
+
+def _scaled(factor: DeclaredFactor, column: Column) -> tuple[Factor, tuple[float, float] | None]:
+    """Return a factor's feature, and its values at the features -1 and 1 (None for levels)."""
+    if column.levels:
+        return own_factor(column), None
+    if not factor.is_function:
+        return own_factor(column), own_ends(column)
+    values = factor.values(_values(column))
+    low, high = float(values.min()), float(values.max())
+    if not low < high:
+        raise BadInput(f"{factor.code} is the same for all values of {column.name}; leave it out.")
+    units = (2 * (values - low) / (high - low) - 1) * ONE
+    places = knots_of(units)
+    if len(places) > MOST_KNOTS:
+        raise BadInput(
+            f"{factor.code} rises and falls too often to be measured: straight lines between"
+            f" {MOST_KNOTS:,} values do not describe it."
+        )
+    knots = tuple((2 * place, int(np.rint(units[place]))) for place in places)
+    return Number(name=column.name, positions=len(values), knots=knots), (low, high)
+
+
+def _check_different(
+    analysis: DeclaredAnalysis, factors: Mapping[DeclaredFactor, Factor], schema: Schema
+) -> None:
+    """Raise BadInput if functions of a number are, nearly, combinations of one another."""
+    by_column: dict[str, list[DeclaredFactor]] = {}
+    for factor in dict.fromkeys(each for term in analysis.terms for each in term):
+        by_column.setdefault(factor.column, []).append(factor)
+    for name, own in by_column.items():
+        if len(own) < 2:
+            continue
+        codes = np.arange(schema.column(name).stored.bins)
+        x = np.hstack(
+            [np.full((len(codes), 1), ONE), *(factors[each].matrix(codes) for each in own)]
+        )
+        for place, factor in enumerate(own, start=1):
+            rest = np.linalg.lstsq(x[:, :place], x[:, place], rcond=None)[0]
+            if np.abs(x[:, place] - x[:, :place] @ rest).max() < _NEARLY:
+                raise BadInput(
+                    f"{factor.code} is nearly a combination of"
+                    f" {' and '.join(each.code for each in own[: place - 1])}; leave it out."
+                )
+
+
+def _two_levels(outcome: DeclaredFactor, schema: Schema) -> Levels | None:
+    """Return the feature of an integer that can only be 0 or 1, which counts as two levels."""
+    column = schema.column(outcome.column)
+    if outcome.is_function or not column.type.whole:
+        return None
+    ends = (column.minimum, column.maximum)
+    return Levels(name=column.name, size=2) if ends == (0, 1) else None
+
+
+def _values(column: Column) -> Floats:
+    """Return the value of each grid position; dates count days since 1970-01-01."""
     variable = stored_variable(column)
-    low = variable.low + variable.step / 2
-    return low, low + variable.step * max(1, variable.positions - 1)
+    places = np.arange(variable.positions) + 0.5
+    return np.asarray(variable.low - column.scale.zero + variable.step * places)

@@ -14,9 +14,14 @@ import numpy as np
 
 from dp_core.client.released import Totals
 from dp_core.kernel.counting.domain import Clique
-from dp_core.kernel.questions.regressions.features import Number
 from dp_core.methods.declared.declared_moments import measured_moments
-from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, Floats
+from dp_core.methods.declared.declared_regression import (
+    Codes,
+    DeclaredRegression,
+    Floats,
+    own_ends,
+    own_places,
+)
 from dp_core.methods.declared.whitening import positive
 from dp_core.methods.replicates.posterior.known_sums import KnownSums
 from dp_core.schema.definition import Column, Schema
@@ -47,25 +52,18 @@ def told_sums(
         scores: Mean value of each code of the numeric columns, in the unit of the column.
     """
     told = _Told.of(regression, answer, codes, records)
-    places, place = {}, 1
-    for each in regression.together.all:
-        places[each.name] = range(place, place + each.width)
-        place += each.width
-    features = {
-        name: [_feature(regression, schema.column(name), scores, at) for at in range(len(own))]
-        for name, own in places.items()
-    }
+    places = own_places(regression.together, schema)
     names = [
         name
         for name in schema.domain.columns
         if name in places and schema.column(name).missing_code is None
     ]
+    features = {name: _features(regression, schema.column(name), scores) for name in names}
     found: dict[Clique, KnownSums] = {}
     for name in names:
         if not schema.column(name).levels:
-            found[name,] = _of_number(
-                told, places[name][0], features[name][0], _spread(regression, schema.column(name))
-            )
+            spread = _spread(schema.column(name))
+            found[name,] = _of_number(told, places[name][0], features[name][0], spread)
     for one, other in itertools.combinations(names, 2):
         pairs = list(itertools.product(places[one], places[other]))
         if len(pairs) <= MOST_SUMS:
@@ -141,20 +139,21 @@ def _of_number(told: _Told, place: int, feature: Floats, spread: Floats) -> Know
     )
 
 
-def _feature(
-    regression: DeclaredRegression, column: Column, scores: Mapping[str, Floats], place: int
-) -> Floats:
-    """Return the mean value of a feature for each code of its column, shape (codes,)."""
-    feature = next(each for each in regression.together.all if each.name == column.name)
-    if isinstance(feature, Number):
-        low, high = regression.low[column.name], regression.high[column.name]
-        return np.asarray((scores[column.name] - (low + high) / 2) / ((high - low) / 2))
-    return np.asarray(np.arange(column.size) == place + 1, dtype=np.float64)
+def _features(
+    regression: DeclaredRegression, column: Column, scores: Mapping[str, Floats]
+) -> list[Floats]:
+    """Return the mean value of each feature of a column by its codes, each of shape (codes,)."""
+    if column.levels or (column.name == regression.outcome.name and not regression.linear):
+        levels = np.arange(column.size)
+        return [np.asarray(levels == level, dtype=np.float64) for level in range(1, column.bins)]
+    low, high = own_ends(column)
+    numbers = scores[column.name] - column.scale.zero
+    return [np.asarray((2 * numbers - low - high) / (high - low))]
 
 
-def _spread(regression: DeclaredRegression, column: Column) -> Floats:
+def _spread(column: Column) -> Floats:
     """Return the variance of a number's feature within each bin, as values are drawn."""
-    half = (regression.high[column.name] - regression.low[column.name]) / 2
+    low, high = own_ends(column)
     widths = np.diff([float(edge) for edge in column.edges])
     least = 0.0 if column.type.continuous else 1.0
-    return np.asarray(np.maximum(widths**2 - least, 0.0) / 12 / half**2)
+    return np.asarray(np.maximum(widths**2 - least, 0.0) / 3 / (high - low) ** 2)

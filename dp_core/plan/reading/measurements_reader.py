@@ -297,6 +297,7 @@ def read_analyses(section: Node, schema: Schema) -> Declared:
     from dp_core.inference.formulas.analysed_values import with_grids
     from dp_core.inference.formulas.declared_analysis import declared_analysis
     from dp_core.inference.formulas.declared_statistic import declared_statistic, is_statistic
+    from dp_core.methods.declared.declared_regression import DeclaredRegression
 
     node = section.entries().get("formulas")
     if node is None:
@@ -310,6 +311,7 @@ def read_analyses(section: Node, schema: Schema) -> Declared:
             " budget."
         )
     found: list[DeclaredAnalysis] = []
+    places: list[Node] = []
     statistics: list[DeclaredStatistic] = []
     texts: list[str] = []
     for item in items:
@@ -322,13 +324,15 @@ def read_analyses(section: Node, schema: Schema) -> Declared:
             statistics.append(statistic)
             continue
         analysis = in_place(item, declared_analysis, text, schema)
-        same = [each for each in found if each.outcome == analysis.outcome]
-        if any({*each.columns} == {*analysis.columns} for each in same):
+        if any(each.model == analysis.model for each in found):
             raise item.error(f"{quote(text)} is declared twice; remove one.")
         found.append(analysis)
+        places.append(item)
     names = {name for analysis in found for name in analysis.columns}
     numbers = {each.column for each in statistics}
     schema = in_place(node, with_grids, schema, names, numbers)
+    for item, analysis in zip(places, found, strict=True):
+        in_place(item, DeclaredRegression.of, analysis, schema)
     return Declared(schema, tuple(found), tuple(statistics), tuple(texts))
 
 

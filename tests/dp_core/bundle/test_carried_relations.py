@@ -116,8 +116,8 @@ def test_a_table_of_three_columns_tells_its_pairs():
 def test_a_trend_stands_out_if_noise_and_chance_would_rarely_have_made_it(records, shown):
     """`records` is what the trend of a and b has beyond that of independent columns."""
     scales = (
-        Number(name="a", positions=2, centre=0, reach=1),
-        Number(name="b", positions=3, centre=0, reach=2),
+        Number.line(name="a", positions=2, centre=0, reach=1),
+        Number.line(name="b", positions=3, centre=0, reach=2),
     )
     trend = Trend(*scales, Fraction(1))
     ones = [table((name,), scale=1e-3) for name in DOMAIN.columns]

@@ -137,7 +137,7 @@ def test_a_table_of_a_file_is_the_sum_of_its_households_so_their_changes_are_tho
         np.testing.assert_array_equal(table, sum(parts, np.zeros_like(table)))
 
 
-NUMBER = Number(name="members", positions=4, centre=0, reach=1)
+NUMBER = Number.line(name="members", positions=4, centre=0, reach=1)
 LEVELS = Features((Levels(name="p", size=3), Levels(name="other.q", size=3)))
 PRESENT = Features((Levels(name="p", size=3), NUMBER))
 CELLS = Cells((("p",), ("p", "other.p"), ("h",), ()), ((1,), (1, 0), (0,), ()))

@@ -39,8 +39,8 @@ from tests.measured import NONE, noisy_sums, noisy_table, select_in_memory
 DOMAIN = Domain(("x", "y"), (11, 9))
 """x has ten ordered codes and one for missing, y nine ordered codes."""
 SCALES = (
-    Number(name="x", positions=10, centre=1, reach=6),
-    Number(name="y", positions=9, centre=-2, reach=5),
+    Number.line(name="x", positions=10, centre=1, reach=6),
+    Number.line(name="y", positions=9, centre=-2, reach=5),
 )
 TREND = Trend(*SCALES, Fraction(1))
 
@@ -95,11 +95,10 @@ def test_the_noise_of_empty_levels_does_not_widen_a_scale():
     clean = scale_of("x", counts, 30.0, 40)
     for _ in range(20):
         noisy = scale_of("x", np.maximum(counts + rng.normal(0, 30, 40), 0), 30.0, 40)
-        assert abs(noisy.centre - clean.centre) <= 2
-        assert abs(noisy.reach - clean.reach) <= 2
-    # Two standard deviations, about 2.5 codes, in half steps.
-    assert clean.reach == 5
-    assert clean.centre == 2 * 16.5 - 39
+        for (one, _), (other, _) in zip(noisy.knots, clean.knots, strict=True):
+            assert abs(one - other) <= 2
+    # Two standard deviations are about 2.5 codes; places are in half steps.
+    assert clean.knots == ((28, -4096), (38, 4096))
     assert scale_of("x", np.full(40, 50.0), 30.0, 40) is None
 
 
@@ -237,8 +236,8 @@ def test_draws_scatter_about_a_trend_by_its_noise():
     domain = Domain(("x", "y"), (10, 9))
     codes = related(missing=0.0, rows=50_000)
     scales = (
-        Number(name="x", positions=10, centre=0, reach=9),
-        Number(name="y", positions=9, centre=0, reach=8),
+        Number.line(name="x", positions=10, centre=0, reach=9),
+        Number.line(name="y", positions=9, centre=0, reach=8),
     )
     trend = Trend(*scales, Fraction(1))
     truth, noise, sets = exact(trend, codes), 300.0, 40

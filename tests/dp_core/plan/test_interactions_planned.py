@@ -141,7 +141,7 @@ def test_a_stored_selection_keeps_them(tmp_path):
     run = SimpleNamespace(folder=SimpleNamespace(public=tmp_path))
     weights = (Fraction(1, 3), Fraction(2, 3))
     chosen = Selection(BEYOND, weights, interactions=frozenset(BEYOND[1:]))
-    scales = (Number(name=name, positions=9, centre=-1, reach=4) for name in ("a", "b"))
+    scales = (Number.line(name=name, positions=9, centre=-1, reach=4) for name in ("a", "b"))
     halves = tuple(weight / 2 for weight in weights)
     tables = Selection(BEYOND, halves, trends=(Trend(*scales, Fraction(1, 2)),))
     write_selections(run, (chosen, tables))

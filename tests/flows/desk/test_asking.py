@@ -59,8 +59,9 @@ def test_an_epsilon_above_the_limit_is_refused(office, says):
     [
         ("count by sxe", "The schema (Town survey) has no column 'sxe'. Did you mean 'sex'"),
         ("incom ~ age", "The schema (Town survey) has no column 'incom'. Did you mean 'income'"),
-        ("income ~ age * sex", "interaction age:sex; a regression that a desk answers is"),
-        ("income ~ log(age)", "computes with age"),
+        ("income ~ C(age)", "as levels; a regression that a desk answers is"),
+        ("income ~ log(age)", "log(age) has no value where age is 0"),
+        ("income ~ C(sex, Treatment('femal'))", "sex has no level 'femal'"),
         ("income = age + sex", 'a regression such as "income ~ age + sex"'),
         ("", "The question is empty"),
         ("share where sex = female", "`share of sex = female`"),

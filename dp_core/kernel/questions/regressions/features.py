@@ -1,21 +1,24 @@
 """Predictors of a regression as whole numbers: public, and bounded column by column.
 
 The unit of every feature is 1/`ONE`. The first is 1 (the intercept). A column of s levels has
-s - 1 indicators, of the levels from the second on. A column of numbers has (number - centre)/reach,
-cut to [-1, 1], and where numbers may be missing an indicator of that beside it; the number is then
-0. So each column's part has a length of at most 1, by either norm: with p columns a record's
+s - 1 indicators, of the levels from the second on. A column of numbers has a public function of the
+number, between -1 and 1, and where numbers may be missing an indicator of that beside it; the
+function is then 0. A product has all products of its factors' features. So of each predictor at
+most one feature of a record is not 0, and it is at most 1 in size: with p predictors a record's
 features have an L1 norm of at most 1 + p and a squared L2 norm of at most 1 + p.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from math import prod
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dp_core.kernel.questions.descriptions import fields_json, of_type
 from dp_core.kernel.questions.statistic import ClaimedCodes
 from dp_core.kernel.questions.whole_numbers import MOST_CODES, MOST_POSITIONS
 
@@ -23,31 +26,57 @@ ONE = 1 << 12
 """The number 1 in the unit of features."""
 
 
+MOST_KNOTS = 1 << 10
+"""Largest number of knots of a function."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A column of numbers, scaled.
+    """A column of numbers, as a public function of its grid positions.
+
+    The function is straight between its knots, and constant before the first and after the last.
 
     Attributes:
         name: Name of the column.
         positions: Number of its grid positions; a larger code means missing.
-        centre: Number that is scaled to 0, in half steps of the grid from the middle of the range.
-        reach: Distance from the centre that is scaled to 1, in half steps, at least 1.
+        knots: Places with the function's values there, in the order of the places. A place is twice
+            a position (in half steps of the grid), a value in units of 1/`ONE`.
         missing: Whether there is a code for missing; by default not.
     """
 
     name: str
     positions: int
-    centre: int
-    reach: int
+    knots: tuple[tuple[int, int], ...]
     missing: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.positions <= MOST_POSITIONS:
             raise ValueError(f"A column has 1 to {MOST_POSITIONS} positions.")
-        if not 1 <= self.reach <= MOST_POSITIONS or abs(self.centre) >= MOST_POSITIONS:
-            raise ValueError(
-                f"Centre and reach must be below {MOST_POSITIONS}, and reach at least 1."
-            )
+        if not 2 <= len(self.knots) <= MOST_KNOTS:
+            raise ValueError(f"A function has 2 to {MOST_KNOTS:,} knots.")
+        places = [place for place, _ in self.knots]
+        if max(map(abs, places)) > 4 * MOST_POSITIONS or any(a >= b for a, b in pairwise(places)):
+            raise ValueError(f"Places rise, and are below {4 * MOST_POSITIONS} in size.")
+        # privacy: no value between two knots is larger than both.
+        if any(abs(value) > ONE for _, value in self.knots):
+            raise ValueError("A function has values between -1 and 1.")
+
+    @classmethod
+    def line(
+        cls, name: str, positions: int, *, centre: int, reach: int, missing: bool = False
+    ) -> Self:
+        """Return (number - centre)/reach, cut to [-1, 1].
+
+        Args:
+            name: Name of the column.
+            positions: Number of its grid positions.
+            centre: Number that is scaled to 0, in half steps from the middle of the range.
+            reach: Distance from the centre that is scaled to 1, in half steps, at least 1.
+            missing: Whether there is a code for missing; by default not.
+        """
+        middle = positions - 1 + centre
+        knots = ((middle - reach, -ONE), (middle + reach, ONE))
+        return cls(name=name, positions=positions, knots=knots, missing=missing)
 
     @property
     def width(self) -> int:
@@ -57,11 +86,12 @@ class Number:
     def scaled(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """Return the feature of each code in units of 1/`ONE`; 0 where it is missing."""
         whole = codes.astype(np.int64)
-        away = 2 * whole - (self.positions - 1) - self.centre
-        # privacy: cut before scaling, so that no feature has an absolute value above 1.
-        away = np.clip(away, -self.reach, self.reach)
+        places, values = np.array(self.knots, dtype=np.int64).T
+        at = np.clip(2 * whole, places[0], places[-1])
+        left = np.clip(np.searchsorted(places, at, side="right") - 1, 0, len(places) - 2)
+        run, rise = np.diff(places)[left], np.diff(values)[left]
         # Integer arithmetic, rounded to the nearest whole number.
-        scaled = (2 * away * ONE + self.reach) // (2 * self.reach)
+        scaled = values[left] + (2 * rise * (at - places[left]) + run) // (2 * run)
         return np.asarray(np.where(whole < self.positions, scaled, 0))
 
     def matrix(self, codes: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -106,7 +136,30 @@ class Levels:
         return ClaimedCodes(self.name, self.size, or_missing=False)
 
 
-Predictor = Number | Levels
+Factor = Number | Levels
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """An interaction: all products of the features of its factors.
+
+    Attributes:
+        factors: At least two factors.
+    """
+
+    factors: tuple[Factor, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.factors) < 2:
+            raise ValueError("A product has at least two factors.")
+
+    @property
+    def width(self) -> int:
+        """Number of its features."""
+        return prod(each.width for each in self.factors)
+
+
+Predictor = Factor | Product
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +167,26 @@ class Features:
     """The predictors of a regression.
 
     Attributes:
-        all: One predictor for each column.
+        all: The predictors, in the order of their features. A column may be in several of them.
     """
 
     all: tuple[Predictor, ...] = ()
 
     def __post_init__(self) -> None:
-        if len({each.name for each in self.all}) != len(self.all):
-            raise ValueError("Predictors must be different columns.")
+        if len({*self.all}) != len(self.all):
+            raise ValueError("Predictors must be different.")
+        if len(self.claimed_codes()) != len(self.names):
+            raise ValueError("Predictors of the same column must have the same codes.")
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:
+        """Factors of all predictors, in their order."""
+        return tuple(one for each in self.all for one in _factors(each))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Columns."""
-        return tuple(each.name for each in self.all)
+        """Columns, in the order in which the predictors first have them."""
+        return tuple(dict.fromkeys(each.name for each in self.factors))
 
     @property
     def width(self) -> int:
@@ -142,25 +202,27 @@ class Features:
         """Return the features of cells, in units of 1/`ONE`, shape (cells, width).
 
         Args:
-            cells: Codes, shape (cells, predictors), in their order.
+            cells: Codes, shape (cells, columns), in the order of `names`.
         """
+        codes = dict(zip(self.names, cells.T, strict=True))
         parts = [np.full((len(cells), 1), ONE, dtype=np.int64)]
-        parts += [each.matrix(cells[:, axis]) for axis, each in enumerate(self.all)]
+        parts += [
+            reduce(_products, [one.matrix(codes[one.name]) for one in _factors(each)])
+            for each in self.all
+        ]
         return np.hstack(parts)
 
     def claimed_codes(self) -> list[ClaimedCodes]:
         """Return the codes that the bounds of each column assume."""
-        return [each.claimed_codes() for each in self.all]
+        return list(dict.fromkeys(each.claimed_codes() for each in self.factors))
 
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return plain values that define them."""
-        return [fields_json(each) for each in self.all]
 
-    @classmethod
-    def from_json(cls, document: Any) -> Self:
-        """Return the predictors that `to_json` described.
+def _factors(predictor: Predictor) -> tuple[Factor, ...]:
+    return predictor.factors if isinstance(predictor, Product) else (predictor,)
 
-        Raises:
-            ValueError: or another error of its kind, if it is not what `to_json` returns.
-        """
-        return cls(of_type(tuple[Predictor, ...], document))
+
+def _products(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return all products of the features of each cell, the last factor's fastest."""
+    # privacy: each entry is at most `ONE`, and where one has at most one entry, so have products.
+    found = (one[:, :, None] * other[:, None, :] + ONE // 2) // ONE
+    return np.asarray(found.reshape(len(one), -1))

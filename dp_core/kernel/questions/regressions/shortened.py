@@ -57,7 +57,7 @@ class _OfPredictors(SumOfVectors):
     def __post_init__(self) -> None:
         if not 1 <= self.length_limit <= LONGEST:
             raise ValueError(f"The length limit must be a whole number from 1 to {LONGEST}.")
-        if any(isinstance(each, Number) and each.missing for each in self.features.all):
+        if any(isinstance(each, Number) and each.missing for each in self.features.factors):
             raise ValueError("Records with a missing value add 0; `missing` must be false.")
         width = self.features.width
         predictors, left = divmod(len(self.transform), width)

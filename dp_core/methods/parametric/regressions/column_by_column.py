@@ -20,7 +20,7 @@ from dp_core.kernel.codes import Codes, code_type
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.kernel.extensions.minimisers import ClassMinimiser
 from dp_core.kernel.privacy import Neighbours
-from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number
+from dp_core.kernel.questions.regressions.features import ONE, Features, Predictor
 from dp_core.kernel.questions.regressions.gradients import ClassGradient, NumberGradient
 from dp_core.kernel.questions.statistic import Sum
 from dp_core.methods.method_inputs import FitInputs, MethodInputs
@@ -195,7 +195,7 @@ class Chain:
         self.proportions: NDArray[np.float64] | None = None
         self._codes = np.empty((MODEL_RECORDS, 0), dtype=code_type())
         self._there = np.ones(MODEL_RECORDS)
-        self._predictors: tuple[Number | Levels, ...] = ()
+        self._predictors: tuple[Predictor, ...] = ()
         self._products: NoisyProducts | None = None
         if minimiser.startswith("functional"):
             ranges = Features(of_ranges(self.order))

@@ -308,12 +308,8 @@ def question(
 ) -> Sum:
     """Return the question of a regression: its gradient at coefficients 0, or its minimiser."""
     if piece.part == "number":
-        target = Number(
-            name=variable.name,
-            positions=variable.positions,
-            centre=0,
-            reach=max(1, variable.positions - 1),
-        )
+        widest = max(1, variable.positions - 1)
+        target = Number.line(variable.name, variable.positions, centre=0, reach=widest)
         return NumberGradient(target=target, features=features, at=(0,) * features.width)
     classes = 2 if piece.part == "missing" else variable.size
     missing = variable.positions if piece.part == "missing" else 0
@@ -356,9 +352,9 @@ def predictor(variable: Variable, codes: Codes | None) -> Number | Levels:
     if there is not None and there.size:
         centre = round(2 * float(there.mean()) - (variable.positions - 1))
         scale = min(widest, max(1, round(2 * REACH * float(there.std()))))
-    return Number(
-        name=variable.name,
-        positions=variable.positions,
+    return Number.line(
+        variable.name,
+        variable.positions,
         centre=centre,
         reach=scale,
         missing=variable.missing,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from patsy import dmatrices
 
 import dp_core as dp
 from dp_core.analysis.regression.declared_estimates import combined_by_precision
@@ -115,3 +116,65 @@ def test_what_neither_sums_nor_sets_tell_is_not_given():
         assert each.kind == "noise"
         assert each.epsilon_times > 1
         assert "the noise of the declared sums" in each.reason
+
+
+CURVED = (
+    "np.log(pay) ~ age * group + I(age ** 2)",
+    "pay ~ group + I(age > 40) + np.log1p(age):group + np.log1p(age)",
+)
+
+
+@pytest.fixture(scope="module")
+def without_noise():
+    """Return a file, and a release of it with hardly any noise that declares functions."""
+    rng = np.random.default_rng(4)
+    age, group = rng.integers(18, 66, 6000), rng.choice(["a", "b", "c"], 6000, p=[0.6, 0.3, 0.1])
+    size = 2 + 0.05 * age - 0.0006 * age**2 + 0.01 * age * (group == "b") - 0.3 * (group == "c")
+    pay = np.clip(np.exp(size + rng.normal(0, 0.3, 6000)), 1, 199.9).round(1)
+    file = pd.DataFrame({"age": age, "group": group, "pay": pay})
+    made = dp.release(
+        file,
+        schema={
+            "version": 1,
+            "title": "Pay",
+            "columns": {
+                "age": {"type": "integer", "min": 18, "max": 65, "edges": [18, 30, 40, 50, 66]},
+                "group": {"type": "category", "levels": ["a", "b", "c"]},
+                "pay": {"type": "number", "min": 1, "max": 200, "bins": 199, "decimals": 1},
+            },
+        },
+        epsilon=1000,
+        sets=2,
+        seed=1,
+        analyses=[*CURVED],
+    )
+    return file, made
+
+
+@pytest.mark.parametrize(
+    ("asked", "fitted"),
+    [
+        *zip(CURVED, CURVED, strict=True),
+        ("log(pay) ~ I(age**2) + group + age + age:group", CURVED[0]),
+        (
+            "log(pay) ~ I(age**2) + age * C(group, Treatment('c'))",
+            "np.log(pay) ~ I(age ** 2) + age * C(group, Treatment('c'))",
+        ),
+    ],
+)
+def test_without_noise_functions_and_interactions_have_the_file_s_coefficients(
+    without_noise, asked, fitted
+):
+    file, made = without_noise
+    answer = made.infer(asked)
+    assert answer.answered_from == "declared"
+    y, x = dmatrices(fitted, file, return_type="dataframe")
+    own = np.linalg.lstsq(x, y, rcond=None)[0].ravel()
+    names = [name.replace("np.log(", "log(").replace("np.log1p", "log1p") for name in x.columns]
+    found = {
+        each.name.replace("np.", "").replace(" ", ""): each.combined for each in answer.coefficients
+    }
+    assert len(found) == len(names)
+    for name, value in zip(names, own, strict=True):
+        combined = found[name.replace(" ", "")]
+        assert abs(combined.estimate - value) < 0.1 * combined.std_error

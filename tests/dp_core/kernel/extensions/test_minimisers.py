@@ -14,7 +14,9 @@ from dp_core.kernel.questions.vetted import sum_from_json
 from tests.dp_core.kernel.questions import neighbours
 
 COLUMNS = {"x": 6, "g": 2, "h": 3, "b": 2}
-FEATURES = Features((Number(name="x", positions=6, centre=0, reach=5), Levels(name="g", size=2)))
+FEATURES = Features(
+    (Number.line(name="x", positions=6, centre=0, reach=5), Levels(name="g", size=2))
+)
 BINARY = ClassMinimiser(column="b", classes=2, features=FEATURES, ridge=2)
 THREE = ClassMinimiser(column="h", classes=3, features=FEATURES, ridge=5)
 ALONE = ClassMinimiser(column="b", classes=2, features=Features(), ridge=1)

@@ -20,9 +20,9 @@ from dp_core.kernel.questions.vetted import sum_from_json
 from tests.dp_core.kernel.questions import neighbours
 
 P, Q = 9, 6  # positions of x and y; both may be missing
-X = Number(name="x", positions=P, centre=2, reach=5, missing=True)
+X = Number.line(name="x", positions=P, centre=2, reach=5, missing=True)
 G = Levels(name="g", size=3)
-TARGET = Number(name="y", positions=Q, centre=0, reach=Q - 1)
+TARGET = Number.line(name="y", positions=Q, centre=0, reach=Q - 1)
 FEATURES = Features((X, G))
 COLUMNS = {"x": P + 1, "g": 3, "h": 4, "b": 2, "y": Q + 1}
 WIDE = 3 * COEFFICIENT
@@ -77,8 +77,7 @@ def features_by_hand(sum, row):
 
 def number_by_hand(number, code):
     missing = code >= number.positions
-    away = (2 * code - (number.positions - 1) - number.centre) / number.reach
-    value = 0.0 if missing else min(1.0, max(-1.0, away))
+    value = 0.0 if missing else float(np.interp(2 * code, *np.array(number.knots).T)) / ONE
     return [value, float(missing)] if number.missing else [value]
 
 
@@ -197,7 +196,7 @@ def test_the_table_of_exponentials_is_that_of_decimals():
 
 
 def test_features_are_within_their_bound():
-    for predictor in (X, G, Number(name="z", positions=4, centre=-7, reach=2)):
+    for predictor in (X, G, Number.line(name="z", positions=4, centre=-7, reach=2)):
         codes = np.arange(10)
         matrix = predictor.matrix(codes)
         assert matrix.shape == (10, predictor.width)

@@ -13,7 +13,14 @@ import pytest
 from dp_core.kernel.privacy import Relation
 from dp_core.kernel.questions.descriptions import fields_json
 from dp_core.kernel.questions.regressions import gradients, shortened
-from dp_core.kernel.questions.regressions.features import ONE, Features, Levels, Number
+from dp_core.kernel.questions.regressions.features import (
+    MOST_KNOTS,
+    ONE,
+    Features,
+    Levels,
+    Number,
+    Product,
+)
 from dp_core.kernel.questions.regressions.gradients import (
     COEFFICIENT,
     LARGEST_COEFFICIENT,
@@ -29,10 +36,13 @@ from dp_core.kernel.questions.regressions.shortened import (
 from dp_core.kernel.questions.vetted import rebuilt, required, sum_from_json
 from tests.dp_core.kernel.questions.neighbours import total as total_of
 
-X = Number(name="x", positions=9, centre=2, reach=5)
+X = Number.line(name="x", positions=9, centre=2, reach=5)
 G = Levels(name="g", size=3)
-Y = Number(name="y", positions=6, centre=0, reach=5)
+Y = Number.line(name="y", positions=6, centre=0, reach=5)
 FEATURES = Features((X, G))
+CURVE = Number(name="x", positions=9, knots=((-3, ONE), (4, -ONE // 3), (5, 7), (30, -ONE)))
+INTERACTION = Features((X, Product((X, G, CURVE)), CURVE, G))
+"""A number, a function of it, levels, and the products of all three: 1 + 1 + 2 + 1 + 2 features."""
 CODES = {"x": 10, "g": 4, "y": 7, "h": 5, "b": 3, "k": 2}
 """Codes of each column; the last means missing."""
 C = COEFFICIENT
@@ -63,9 +73,11 @@ ALL = {
     "moments, cut to 5": moments(IDENTITY, 5),
     "moments, largest": moments(EXTREME, LONGEST),
     "moments, no column": moments((C, -C), 99, NONE),
+    "moments, products": moments(drawn(14), UNIT**2, INTERACTION),
     "moments, one level": moments((C, 3), UNIT, Features((Levels(name="k", size=1),))),
     "number": scores(Y, drawn(8), drawn(4), ONE * UNIT),
     "number, at 0": scores(Y, IDENTITY, (0,) * 4, ONE * UNIT),
+    "number, products": scores(Y, drawn(14), drawn(7), ONE * UNIT, INTERACTION),
     "number, largest": scores(Y, EXTREME, EXTREME[:4], LONGEST),
     "two levels": scores(Levels(name="b", size=2), drawn(8), drawn(4, seed=2), ONE * UNIT // 2),
     "four levels": scores(FOUR, drawn(12), drawn(12, seed=2), ONE * UNIT // 2),
@@ -108,17 +120,27 @@ def is_there(column, code):
 
 
 def scaled(number, code):
-    away = Fraction(2 * int(code) - (number.positions - 1) - number.centre, number.reach)
-    return nearest(min(max(away, Fraction(-1)), Fraction(1)) * ONE)
+    at = min(max(2 * int(code), number.knots[0][0]), number.knots[-1][0])
+    for (left, low), (right, high) in itertools.pairwise(number.knots):
+        if left <= at <= right:
+            return nearest(low + Fraction((high - low) * (at - left), right - left))
+    raise AssertionError
+
+
+def factor_by_hand(factor, code):
+    if isinstance(factor, Number):
+        return [scaled(factor, code) if is_there(factor, code) else 0]
+    return [ONE * (code == level) for level in range(1, factor.size)]
 
 
 def features_by_hand(features, row):
-    found = [ONE]
-    for column, code in zip(features.all, row, strict=True):
-        if isinstance(column, Number):
-            found.append(scaled(column, code))
-        else:
-            found += [ONE * (code == level) for level in range(1, column.size)]
+    codes, found = dict(zip(features.names, row, strict=True)), [ONE]
+    for predictor in features.all:
+        products = [ONE]
+        for factor in getattr(predictor, "factors", [predictor]):
+            own = factor_by_hand(factor, codes[factor.name])
+            products = [nearest(Fraction(a * b, ONE)) for a in products for b in own]
+        found += products
     return found
 
 
@@ -163,8 +185,7 @@ def uncut_by_hand(sum, row):
     """Return a record's vector before it is cut, and a number that is at least its length."""
     scores = isinstance(sum, Scores)
     row = [int(code) for code in row]
-    columns = [*sum.features.all, *([sum.outcome] if scores else [])]
-    if not all(is_there(column, code) for column, code in zip(columns, row, strict=True)):
+    if not all(code < each.codes for each, code in zip(sum.claimed_codes(), row, strict=True)):
         return [0] * sum.length, 0
     x = features_by_hand(sum.features, row[:-1] if scores else row)
     w = predictors_by_hand(sum, x)
@@ -265,7 +286,7 @@ def test_no_accepted_parameters_make_a_vector_longer_than_its_limit(limit):
     rng = np.random.default_rng(limit)
     width = MOST_PREDICTORS
     features = Features(
-        tuple(Number(name=f"x{n}", positions=3, centre=0, reach=2) for n in range(width - 1))
+        tuple(Number.line(name=f"x{n}", positions=3, centre=0, reach=2) for n in range(width - 1))
     )
     codes = np.where(rng.random((6, width)) < 0.5, 0, 2).astype(np.uint16)
     codes[0] = 2
@@ -376,17 +397,16 @@ def test_rounding_moves_moments_by_more_than_the_root_of_2_limits():
 @pytest.mark.parametrize("name", ALL)
 def test_a_record_without_one_of_the_values_adds_0(name):
     sum = ALL[name]
-    columns = [*sum.features.all, *([sum.outcome] if isinstance(sum, Scores) else [])]
-    for axis, column in enumerate(columns):
+    for axis, claimed in enumerate(sum.claimed_codes()):
         rows = every_record(sum)
-        assert sum.vectors(rows[[is_there(column, code) for code in rows[:, axis]]]).any()
-        for beyond in (CODES[column.name] - 1, CODES[column.name], 2**16 - 1):
+        assert sum.vectors(rows[rows[:, axis] < claimed.codes]).any()
+        for beyond in (CODES[claimed.column] - 1, CODES[claimed.column], 2**16 - 1):
             rows[:, axis] = beyond
             assert not sum.vectors(rows).any()
 
 
 def test_a_column_with_as_many_positions_as_codes_has_no_missing_value():
-    full = Number(name="x", positions=2**16, centre=0, reach=2**16)
+    full = Number.line(name="x", positions=2**16, centre=0, reach=2**16)
     sum = scores(full, (C,), (0,), LONGEST, NONE)
     found = sum.vectors(np.array([[0], [2**15], [2**16 - 1]], dtype=np.uint16))
     assert found[:, 0].tolist() == [4096 * UNIT, 0, -4096 * UNIT]
@@ -462,10 +482,31 @@ WIDE = Features((Levels(name="x", size=MOST_PREDICTORS + 1),))
         (MOMENTS, {"transform": [1.0] * 4}),
         (MOMENTS, {"transform": [[1, 1, 1, 1]]}),
         (MOMENTS, {"transform": [1] * 4 * (MOST_PREDICTORS + 1)}),
-        (MOMENTS, {"features": WIDE.to_json(), "transform": [1] * WIDE.width}),
-        (MOMENTS, {"features": [{**fields_json(X), "missing": True}], "transform": [1] * 3}),
-        (MOMENTS, {"features": [fields_json(X), fields_json(X)], "transform": [1] * 3}),
-        (MOMENTS, {"features": [{**fields_json(G), "size": 0}], "transform": [1]}),
+        (MOMENTS, {"features": fields_json(WIDE), "transform": [1] * WIDE.width}),
+        (
+            MOMENTS,
+            {"features": {"all": [{**fields_json(X), "missing": True}]}, "transform": [1] * 3},
+        ),
+        (MOMENTS, {"features": {"all": [fields_json(X), fields_json(X)]}, "transform": [1] * 3}),
+        (MOMENTS, {"features": {"all": [{**fields_json(G), "size": 0}]}, "transform": [1]}),
+        (MOMENTS, {"features": {"all": [fields_json(X)] * 2}, "transform": [1] * 3}),
+        *(
+            (MOMENTS, {"features": {"all": [fields_json(X), wrong]}, "transform": [1] * 3})
+            for wrong in (
+                {**fields_json(X), "positions": 8},
+                {**fields_json(X), "knots": [[0, 1]]},
+                {**fields_json(X), "knots": [[0, 0], [3, ONE + 1]]},
+                {**fields_json(X), "knots": [[0, -ONE - 1], [3, 0]]},
+                {**fields_json(X), "knots": [[0, 0], [3, 1.0]]},
+                {**fields_json(X), "knots": [[0, 0], [0, 1]]},
+                {**fields_json(X), "knots": [[3, 0], [0, 1]]},
+                {**fields_json(X), "knots": [[0, 0], [1 << 19, 1]]},
+                {**fields_json(X), "knots": [[at, 0] for at in range(MOST_KNOTS + 1)]},
+                {"name": "x", "size": 9},
+                {"factors": [fields_json(Y)]},
+                {"factors": [{"factors": [fields_json(Y), fields_json(G)]}, fields_json(Y)]},
+            )
+        ),
         (MOMENTS, {"at": [0]}),
         (NUMBER, {"outcome": fields_json(X)}),
         (NUMBER, {"outcome": {**fields_json(Y), "missing": True}}),

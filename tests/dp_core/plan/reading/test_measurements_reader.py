@@ -208,12 +208,26 @@ def read(tmp_path):
         ('["income ~ 1"]', "income", ()),
         ('["flag ~ born"]', "flag", ("born",)),
         ('["state ~ pay"]', "state", ("pay",)),
+        ("[\"np.log(income + 1) ~ C(sex, Treatment('male'))\"]", "log(income + 1)", ("sex",)),
+        ('["income ~ np.square(age) + C(sex, Sum)"]', "income", ("np.square(age)", "sex")),
+        ('["income ~ I(age**2) + age"]', "income", ("I(age ** 2)", "age")),
     ],
 )
 def test_a_formula_is_read_however_it_is_written(read, text, outcome, predictors):
     (found,) = read(f"analyses: {text}").analyses
-    assert (found.outcome, found.predictors) == (outcome, predictors)
-    assert found.columns == (*predictors, outcome)
+    assert found.outcome.code == outcome
+    assert tuple(each.code for (each,) in found.terms) == predictors
+    assert found.columns == (
+        *dict.fromkeys(each.column for (each,) in found.terms),
+        found.outcome.column,
+    )
+
+
+def test_an_interaction_has_the_terms_of_its_parts(read):
+    (found,) = read('analyses: ["income ~ sex * log(age + 1)"]').analyses
+    codes = [":".join(each.code for each in term) for term in found.terms]
+    assert codes == ["sex", "log(age + 1)", "sex:log(age + 1)"]
+    assert found.columns == ("sex", "age", "income")
 
 
 def test_several_formulas_keep_their_order(read):
@@ -270,19 +284,31 @@ def test_the_plan_s_hash_covers_what_is_declared_and_not_how_it_is_written(read)
 MISTAKES = {
     "unknown column": ('["incom ~ age"]', ["analyses[1]", "incom", "Did you mean 'income'"]),
     "ignored column": ('["income ~ interview"]', ["analyses[1]", "interview"]),
-    "interaction": ('["income ~ age:sex"]', ["analyses[1]", "interaction age:sex"]),
-    "crossing": ('["income ~ age*sex"]', ["analyses[1]", "interaction age:sex"]),
-    "function": ('["income ~ log(age)"]', ["analyses[1]", "computes with age"]),
-    "function of the outcome": ('["log(income) ~ age"]', ["analyses[1]", "computes with income"]),
+    "interaction alone": ('["income ~ sex + age:sex"]', ["analyses[1]", "age:sex without age"]),
+    "function without a value": ('["income ~ log(age)"]', ["log(age) has no value", "age is 0"]),
+    "of the outcome": ('["log(income) ~ age"]', ["log(income) has no value", "income is 0"]),
+    "no value inside": ('["income ~ I(1/(age - 50))"]', ["analyses[1]", "no value", "is 50"]),
+    "constant": ('["income ~ I(age > 99)"]', ["analyses[1]", "the same for all values"]),
+    "same function": ('["income ~ age + I(age/12)"]', ["analyses[1]", "a combination of age"]),
+    "nearly": ('["income ~ age + I((age + 9)**1.0001)"]', ["analyses[1]", "a combination of age"]),
+    "too many turns": ('["sex ~ np.sin(income * 1000)"]', ["analyses[1]", "too often"]),
+    "two numbers": ('["income ~ I(age * flag)"]', ["analyses[1]", "a function of age and flag"]),
+    "learning": ('["income ~ center(age)"]', ["analyses[1]", "center, which learns"]),
+    "an event": ('["age > 40 ~ sex"]', ["analyses[1]", "the event age > 40"]),
+    "a level": ("[\"income ~ I(sex == 'male')\"]", ["analyses[1]", "the levels of sex"]),
+    "no level": ("[\"income ~ C(sex, Treatment('men'))\"]", ["no level 'men'", "female, male"]),
     "number as levels": ('["income ~ C(age)"]', ["analyses[1]", "the number age as levels"]),
-    "own coding": ('["income ~ C(sex, Sum)"]', ["analyses[1]", "how sex is coded"]),
+    "own levels": (
+        "[\"income ~ C(sex, levels=['male', 'female'])\"]",
+        ["analyses[1]", "the levels of sex"],
+    ),
     "no intercept": ('["income ~ age - 1"]', ["analyses[1]", "no intercept"]),
     "one level": ('["income ~ one"]', ["analyses[1]", "'one'", "one level"]),
     "one value": ('["fixed ~ age"]', ["analyses[1]", "'fixed'", "one bin"]),
     "derived column": ('["income ~ grown"]', ["analyses[1]", "derived from 'age'", "use 'age'"]),
     "private levels": ('["income ~ town"]', ["analyses[1]", "'town'", "chosen privately"]),
     "twice": ('["income ~ age + sex", "income ~ sex + age"]', ["analyses[2]", "declared twice"]),
-    "column twice": ('["income ~ sex + C(sex)"]', ["analyses[1]", "a column in two terms"]),
+    "column twice": ('["income ~ sex + C(sex)"]', ["analyses[1]", "has sex twice"]),
     "both sides": ('["income ~ income + age"]', ["analyses[1]", "both sides"]),
     "too many formulas": (f"{['income ~ age'] * 21}", ["21 analyses", "at most 20"]),
     "no formula": ("[]", ["analyses", "is empty"]),
