@@ -34,8 +34,8 @@ def export_sets(bundle: Bundle, folder: Path, form: str) -> tuple[Path, ...]:
         form: Format of the files, `csv`, `stata` or `spss`.
 
     Raises:
-        BadInput: if there is no such format, the release has no sets, the folder contains files, or
-            the package pyreadstat is needed and not installed.
+        BadInput: if there is no such format, the release has no sets, the folder contains files or
+            is in the release, or the package pyreadstat is needed and not installed.
         StageFailed: if a file cannot be written; nothing is left behind.
     """
     if form not in ENDINGS:
@@ -45,6 +45,10 @@ def export_sets(bundle: Bundle, folder: Path, form: str) -> tuple[Path, ...]:
     if form != "csv":
         pyreadstat()
     folder = folder.absolute()
+    if bundle.folder and folder.resolve().is_relative_to(bundle.folder.resolve()):
+        raise BadInput(
+            f"{folder} is in the release, which would not verify; name a folder outside."
+        )
     check_destination(folder)
     written = []
     with hidden_folder(folder) as partial:

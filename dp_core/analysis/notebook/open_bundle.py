@@ -290,7 +290,7 @@ class OpenRelease(Printed):
 
         Raises:
             BadInput: if there is no such format, the release has no sets, the folder contains
-                files, or pyreadstat is not installed.
+                files or is in the release, or pyreadstat is not installed.
             StageFailed: if a file cannot be written; nothing is left behind.
 
         >>> import dp_core as dp

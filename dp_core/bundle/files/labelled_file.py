@@ -118,7 +118,7 @@ def write_labelled(path: Path, table: pa.Table, columns: Mapping[str, Column], a
             measures[made] = "ordinal" if column.type.ordered else "nominal"
     write = partial(writer.write_sav, variable_measure=measures, row_compress=True)
     if path.suffix == ".dta":
-        write = writer.write_dta
+        write = partial(writer.write_dta, version=14)  # of 15, only Stata/MP opens the file
     try:
         write(
             pd.DataFrame(data),

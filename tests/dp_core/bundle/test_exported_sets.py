@@ -110,6 +110,8 @@ def test_stata_stores_whole_numbers_and_days_and_spss_the_level_of_measurement(
     files = [made.export(tmp_path / form, form)[1] for form in READERS]
     (_, stata), (_, spss) = reader.read_dta(files[0]), reader.read_sav(files[1])
 
+    # Every Stata from 14 on reads this format; of 119, only Stata/MP.
+    assert b"<release>118<" in files[0].read_bytes()[:60]
     kinds = stata.readstat_variable_types
     assert [kinds[name] for name in NAMES] == ["int32", "int32", "int32", "double", "double"]
     assert stata.original_variable_types["born"] == "%td"

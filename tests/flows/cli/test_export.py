@@ -45,6 +45,12 @@ def test_a_mistake_is_one_line_with_exit_code_2_and_nothing_is_written(
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
+@pytest.mark.parametrize("inside", ["sets", ".", "synthetic/sets"])
+def test_the_release_itself_stays_as_it_was_published(bundle, command, inside):
+    assert command("export", bundle, "--format", "csv", "--out", bundle / inside).code == 2
+    assert command("verify", bundle).code == 0
+
+
 def test_the_shell_completes_every_format():
     (form,) = (each for each in export.params if each.name == "form")
     assert {item.value for item in form.type.shell_complete(None, form, "")} == {*ENDINGS}
