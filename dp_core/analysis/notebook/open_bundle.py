@@ -25,6 +25,7 @@ from dp_core.analysis.query.sources import sources_of
 from dp_core.analysis.regression.regression_answer import RegressionAnswer
 from dp_core.analysis.regression.regression_inference import infer as regression
 from dp_core.bundle import reading
+from dp_core.bundle.exported_sets import export_sets
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.statement.release_json import STATEMENT
 from dp_core.bundle.statement.sections import stated_unit
@@ -276,6 +277,27 @@ class OpenRelease(Printed):
         """
         _check_level(level)
         return combined_estimates(self._bundle, estimates, variances, float(level))
+
+    @speaks_python
+    def export(self, folder: str | os.PathLike[str], format: str) -> tuple[Path, ...]:
+        """Write every set to a new folder as CSV, Stata or SPSS files, and return their paths.
+
+        In Stata and SPSS, categories are numbers with value labels, and columns have valid names.
+
+        Args:
+            folder: A new or empty folder.
+            format: `csv`, `stata` or `spss`; the last two need the package pyreadstat.
+
+        Raises:
+            BadInput: if there is no such format, the release has no sets, the folder contains
+                files or is in the release, or pyreadstat is not installed.
+            StageFailed: if a file cannot be written; nothing is left behind.
+
+        >>> import dp_core as dp
+        >>> [path.name for path in dp.read_bundle("first").export("sets", "csv")][:2]
+        ['best.csv', 'set-1.csv']
+        """
+        return export_sets(self._bundle, Path(folder), format)
 
 
 def _check_text(name: str, text: object) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dp_core.bundle.files.labelled_file import level_numbers, valid_names
 from dp_core.bundle.published import Published
 from dp_core.bundle.quality.table_fit import margin_of
 from dp_core.client.released import Measurement, tables_of
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 
 SIZES_DIFFER = 0.05
 """Relative difference between the sizes of set and file above which W is corrected."""
+LARGEST_FACTOR_LEVEL = 32_740
+"""Largest number of a level that `i.` of Stata takes; it takes no negative one."""
+_STATA_REMARKS: Mapping[str, str] = {
+    "shared": "  // too small: ignores the noise that the sets share",
+    "posterior": "  // Rubin's rule, which mi estimate applies",
+}
 _WHY_SCALED = "# rows of a set / records of the file: converts W to the size of the file\n"
 
 
@@ -36,22 +43,24 @@ class Code:
     Attributes:
         formula: Formula of the example regression for `dp-release infer`; empty if no column is
             numeric.
-        python_regression, r_regression: That regression on every set, combined.
-        python, r: Any other estimate, combined.
+        python_regression, r_regression, stata_regression: That regression on every set, combined.
+        python, r, stata: Any other estimate, combined.
         python_table, r_table: Code that reads a noisy table; empty if there is none.
     """
 
     formula: str
     python_regression: str
     r_regression: str
+    stata_regression: str
     python: str
     r: str
+    stata: str
     python_table: str
     r_table: str
 
 
 def example_code(published: Published, pooled: Pooled) -> Code:
-    """Return code for the columns of a release, in Python and in R.
+    """Return code for the columns of a release, in Python, R and Stata.
 
     Args:
         published: The release.
@@ -63,9 +72,15 @@ def example_code(published: Published, pooled: Pooled) -> Code:
     records, rows = round(published.records, 3), sum(published.set_rows) / max(published.sets, 1)
     factor = size_factor(published.set_rows, records)
     ratio = f"{rows:.10g} / {records!r}"
+    linked = published.schema.linked
+    names = published.schema.names
+    if linked is not None:
+        names = (linked.key, *published.schema.household_schema.names)
+    stata_names = valid_names(names)
+    level = _example_level(column, pooled) if column.levels else ""
     values = {
         "m": published.sets,
-        "file": "" if published.schema.linked is None else f"/{published.schema.linked.households}",
+        "file": "" if linked is None else f"/{linked.households}",
         "rule": rule,
         "total": total,
         "degrees": degrees,
@@ -74,23 +89,29 @@ def example_code(published: Published, pooled: Pooled) -> Code:
         "why_scaled": _WHY_SCALED if factor != 1 else "",
         "model": model,
         "column": column,
-        "level": _example_level(column, pooled) if column.levels else "",
+        "level": level,
+        "level_number": level_numbers(column)[level] if column.levels else 0,
+        "names": stata_names,
+        "fit": _stata_fit(model, stata_names) if model else "",
+        "remark": _STATA_REMARKS.get(rule, ""),
         "number": number,
         "half_width": margin_of(table, shares_of(published.schema.domain)) if table else 0,
         "together": _together(published, pooled, table) if table else "",
     }
-    python, r = (
+    python, r, stata = (
         _templates().get_template(f"example_{language}.jinja").make_module(values)
-        for language in ("python", "r")
+        for language in ("python", "r", "stata")
     )
-    regressions = [_text(each, "regression") if model else "" for each in (python, r)]
+    regressions = [_text(each, "regression") if model else "" for each in (python, r, stata)]
     tables = [_text(each, "table") if table else "" for each in (python, r)]
     return Code(
         formula=model.formula if model else "",
         python_regression=regressions[0],
         r_regression=regressions[1],
+        stata_regression=regressions[2],
         python=_text(python, "estimate"),
         r=_text(r, "estimate"),
+        stata=_text(stata, "estimate"),
         python_table=tables[0],
         r_table=tables[1],
     )
@@ -98,11 +119,11 @@ def example_code(published: Published, pooled: Pooled) -> Code:
 
 @cache
 def _templates() -> Environment:
-    """Return the environment of the two templates of code, which is not HTML."""
+    """Return the environment of the templates of code, which is not HTML."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent, encoding="utf-8"),
+        loader=FileSystemLoader(Path(__file__).parent / "examples", encoding="utf-8"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -199,7 +220,7 @@ def _formula_name(name: str) -> str:
 
 
 def _total(rule: Rule) -> tuple[str, str]:
-    """Return code for T and for the root of its degrees of freedom, in Python and in R.
+    """Return code for T and for the root of its degrees of freedom, the same in every language.
 
     Raises:
         ValueError: if there is no example code for the rule.
@@ -232,10 +253,14 @@ def _example(published: Published) -> tuple[Column, int, Measurement | None]:
 
 
 def _example_level(column: Column, pooled: Pooled) -> str:
-    """Return the label of the most frequent level according to the noisy tables."""
+    """Return the label of the most frequent level according to the noisy tables.
+
+    If it is a group whose levels are drawn again, the sets do not have it: then their first level.
+    """
     counts = pooled.counts((column.name,))
     code = 0 if counts is None else int(counts[: len(column.levels)].argmax())
-    return column.levels[code].label
+    label = column.levels[code].label
+    return label if label in column.label_codes() else column.in_sets.levels[0].label
 
 
 def _together(published: Published, pooled: Pooled, table: Measurement) -> str:
@@ -261,3 +286,14 @@ _R_WORDS = frozenset(
         *("TRUE", "FALSE", "NULL", "Inf", "NaN", "NA"),
     }
 )
+
+
+def _stata_fit(model: _Model, names: Mapping[str, str]) -> str:
+    """Return the command of Stata that fits the example regression to the set in memory."""
+    words, prefix = ["regress", names[model.outcome.name]], ""
+    for column in model.predictors:
+        numbers = level_numbers(column).values() if column.levels else ()
+        words.append(f"i.{names[column.name]}" if numbers else names[column.name])
+        if any(not 0 <= number <= LARGEST_FACTOR_LEVEL for number in numbers):
+            prefix = "xi: "
+    return prefix + " ".join(words)

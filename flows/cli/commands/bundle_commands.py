@@ -1,4 +1,4 @@
-"""`dp-release verify`, `query` and `infer`: what anyone can ask of a bundle."""
+"""`dp-release verify`, `query`, `infer` and `export`: what anyone can do with a bundle."""
 
 from __future__ import annotations
 
@@ -10,14 +10,24 @@ import click
 from dp_core.errors import BadInput
 from dp_core.text.documents.typed_text import plain_text
 from dp_core.text.pages.answer import CommandAnswer
-from dp_core.text.pages.page import Verbatim
-from flows.cli.arguments import LEVEL
-from flows.cli.command_parts import PATH, answering, cli, internal_result, json_wanted, this_home
+from dp_core.text.pages.page import Fact, Verbatim
+from flows.cli.arguments import LEVEL, Completed
+from flows.cli.command_parts import (
+    PATH,
+    SECTIONS,
+    answering,
+    cli,
+    internal_result,
+    json_wanted,
+    this_home,
+)
 
 if TYPE_CHECKING:
     from dp_core.analysis.regression.regression_answer import RegressionAnswer
     from dp_core.bundle.verification.verify import Verification
     from dp_core.text.pages.answer import Answer
+
+SECTIONS["Use a release"] += ("export",)
 
 _LEVEL = click.option(
     "--level", type=LEVEL, default="0.95", metavar="LEVEL", help="Confidence level; 0.95."
@@ -197,3 +207,31 @@ def one_formula(folder: Path, words: tuple[str, ...]) -> str:
     if "~" in str(folder) and not folder.exists() and "~" not in words[0]:
         raise BadInput("The folder comes first: dp-release infer DIR FORMULA.")
     return words[0]
+
+
+@cli.command("export")
+@click.argument("folder", metavar="DIR", type=PATH)
+@click.option(
+    "--format",
+    "form",
+    type=Completed(lambda: ("csv", "stata", "spss")),
+    metavar="FORMAT",
+    required=True,
+    help="csv, stata or spss; the last two need the package pyreadstat.",
+)
+@click.option("--out", metavar="DIR", type=PATH, required=True, help="Folder to make.")
+@answering
+def export(folder: Path, form: str, out: Path) -> CommandAnswer:
+    """Write the sets as CSV, Stata or SPSS files, with their labels.
+
+    \b
+    dp-release export DIR --format stata --out stata
+
+    Categories become labelled numbers in Stata and SPSS, and labels in CSV. The report of the
+    release has Stata code that analyses the files.
+    """  # noqa: D301 (click's sign for text that is not to be wrapped)
+    from dp_core.bundle.exported_sets import export_sets
+    from dp_core.bundle.reading import read_bundle
+
+    files = export_sets(read_bundle(folder), out, form)
+    return CommandAnswer({"files": files}, (Fact("Written", f"{out}, {len(files)} files"),))

@@ -8,11 +8,13 @@ import re
 import numpy as np
 import pytest
 
+from dp_core.bundle.files.labelled_file import level_numbers
 from dp_core.bundle.report.example_code import _total, example_code, size_factor
 from dp_core.bundle.report.page import report
 from dp_core.bundle.report.table_precision import pools_by_set
 from dp_core.inference.combine import combine
 from dp_core.kernel.counting.domain import Domain
+from dp_core.schema.definition import Choice, Level
 from tests.dp_core.bundle.conftest import code_of, make_published, write
 from tests.measured import noisy_table, tally_sets
 from tests.schema_texts import read
@@ -59,12 +61,19 @@ def odd(release):
     return make
 
 
+def every(code):
+    """Return the code that combines estimates, in every language."""
+    regressions = (code.python_regression, code.r_regression, code.stata_regression)
+    return (*regressions, code.python, code.r, code.stata)
+
+
 def test_names_that_are_no_words_are_quoted(odd):
     code = code_of(odd(("hours per week", "class")))
 
     assert code.formula == "Q('hours per week') ~ Q('class')"
     assert "smf.ols(\"Q('hours per week') ~ Q('class')\"" in code.python_regression
     assert "lm(`hours per week` ~ class," in code.r_regression
+    assert "regress hours_per_week i.class\n" in code.stata_regression
     # R codes ordered factors by polynomials unless it is told otherwise.
     assert 'options(contrasts = c("contr.treatment", "contr.treatment"))' in code.r_regression
 
@@ -80,6 +89,7 @@ def test_without_numbers_there_is_no_regression_and_the_page_says_the_rest(odd, 
     code = code_of(published)
 
     assert (code.formula, code.python_regression, code.r_regression) == ("", "", "")
+    assert code.stata_regression == ""
     data = release[1][0].__class__(only.domain, np.zeros((2, 300), dtype=np.uint16))
     tallies = tally_sets(only.domain, published.released, [[data], [data]])
     text = report(published, tallies)
@@ -94,9 +104,12 @@ def test_the_rule_is_in_every_code(odd):
         ("posterior", "W + (1 + 1 / m) * B"),
     ):
         code = code_of(odd(("hours per week", "class"), mode=mode))
-        for text in (code.python, code.r, code.python_regression, code.r_regression):
+        for text in every(code):
             assert total in text
         assert ("# too small" in code.python_regression) == (mode == "shared")
+        assert ("// too small" in code.stata_regression) == (mode == "shared")
+        # Software for imputations has Rubin's rule, which is right for no other mode.
+        assert ("mi estimate" in code.stata_regression) == (mode == "posterior")
 
 
 def test_one_set_is_summarised_without_a_rule(odd):
@@ -105,6 +118,7 @@ def test_one_set_is_summarised_without_a_rule(odd):
     assert "B" not in code.python_regression
     assert "# one set:" in code.python_regression
     assert "# one set:" in code.r_regression
+    assert "mata" not in code.stata_regression
 
 
 def test_another_size_than_the_file_s_is_in_every_code(odd):
@@ -113,11 +127,13 @@ def test_another_size_than_the_file_s_is_in_every_code(odd):
 
     assert size_factor(published.set_rows, published.records) == pytest.approx(300 / 1003.25)
     assert size_factor(published.set_rows, 310.0) == 1.0
-    for text in (code.python, code.r, code.python_regression, code.r_regression):
+    for text in every(code):
         assert "300 / 1003.25 * " in text
     drawn = code_of(odd(("hours per week", "class"), records=1003.25, mode="posterior"))
     assert "c = min(f.nobs for f in fits) / (300 / 1003.25) - len(Q)" in drawn.python_regression
     assert "c0 <- min(sapply(fits, nobs)) / (300 / 1003.25) - nrow(q)" in drawn.r_regression
+    # Not by the columns of e(b), which has zeros for the levels of reference.
+    assert "c0 = min(scalar(c0), e(N) / (300 / 1003.25) - e(rank))" in drawn.stata_regression
 
 
 @pytest.mark.parametrize(
@@ -154,13 +170,15 @@ def test_a_weight_is_in_no_example_of_a_regression(release, weight):
 
 
 def assigned(code):
-    """Return what each name is set to, line by line, as Python has it; R's names are translated.
+    """Return what each name is set to, line by line, as Python has it.
 
-    R has V for T and c0 for c, since T and c mean something there, and ^ for **.
+    R has V for T and c0 for c, since T and c mean something there, and ^ for **. Stata has c0 too,
+    and colons before what works entry by entry.
     """
     found = []
-    for line in code.replace("<-", "=").replace("^2", "**2").splitlines():
-        for part in line.partition("#")[0].split(";"):
+    plain = code.replace("<-", "=").replace(":", "").replace("^2", "**2")
+    for line in plain.splitlines():
+        for part in re.split("#|//", line)[0].split(";"):
             names, equals, value = part.strip().partition(" = ")
             words = value.replace("c0", "c")
             names = names.replace("V", "T")
@@ -170,16 +188,17 @@ def assigned(code):
 
 
 @pytest.mark.parametrize("mode", ["shared", "split", "posterior"])
-def test_both_languages_compute_what_the_rule_says(odd, mode):
+def test_every_language_computes_what_the_rule_says(odd, mode):
     code = code_of(odd(("hours per week", "class"), mode=mode, sets=3))
-    python, r = assigned(code.python_regression), assigned(code.r_regression)
+    regressions = (code.python_regression, code.r_regression, code.stata_regression)
+    python, r, stata = map(assigned, regressions)
 
-    assert python == r
+    assert python == r == stata
     assert [name for name, _ in r] == ["T", "df"]
     # Any numbers will do: what the code computes of them is what `combine` does.
     q, w = [1.0, 2.0, 4.5], [0.25, 0.5, 0.75]
     rule = combine(q, w, mode, complete_df=20.0)
-    for text in (python, r):
+    for text in (python, r, stata):
         known = {"m": 3, "c": 20.0, "W": float(np.mean(w)), "B": float(np.var(q, ddof=1))}
         for name, value in text:
             known[name] = eval(value, {}, known)
@@ -190,3 +209,36 @@ def test_both_languages_compute_what_the_rule_says(odd, mode):
 def test_a_rule_without_code_of_its_own_gets_no_other_s():
     with pytest.raises(ValueError, match="of tomorrow"):
         _total("of tomorrow")
+
+
+@pytest.mark.parametrize(("text", "command"), [("1", "regress "), ("-9", "xi: regress ")])
+def test_stata_gets_no_factor_with_a_negative_level(odd, text, command):
+    level = SCHEMA.column("class").levels[0]
+    changed = dataclasses.replace(
+        SCHEMA.column("class"),
+        levels=(dataclasses.replace(level, text=text), *SCHEMA.column("class").levels[1:]),
+        kind="category",
+    )
+    columns = tuple(changed if each.name == "class" else each for each in SCHEMA.columns)
+    schema = dataclasses.replace(SCHEMA, columns=columns)
+    code = code_of(odd(("hours per week", "class"), schema=schema))
+    assert f"quietly {command}hours_per_week i.class" in code.stata_regression
+
+
+def test_the_levels_of_the_stata_code_are_those_of_the_files(odd):
+    column = SCHEMA.column("rare")
+    columns = (column, *(each for each in SCHEMA.columns if each is not column))
+    code = code_of(odd(("rare",), schema=dataclasses.replace(SCHEMA, columns=columns)))
+    assert f"rare == {level_numbers(column)['a']}  // a" in code.stata
+
+
+def test_the_level_of_the_code_is_one_that_the_sets_have(odd):
+    """A private choice may group levels that are drawn again: the group is in no set."""
+    rare = SCHEMA.column("rare")
+    group = Choice(among=rare, groups=("all",), group_of=(0, 0), drawn=True, codes=())
+    column = dataclasses.replace(rare, levels=(Level("all", "all"),), choice=group)
+    columns = (column, *(each for each in SCHEMA.columns if each.name != "rare"))
+    code = code_of(odd((), schema=dataclasses.replace(SCHEMA, columns=columns)))
+
+    assert "rare == 1  // a\n" in code.stata
+    assert "['rare'] == 'a'" in code.python

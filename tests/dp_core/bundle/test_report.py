@@ -120,8 +120,8 @@ def test_the_code_on_the_page_is_the_code_that_runs(bundle, release):
         for block in re.findall(r"<pre[^>]*><code>(.*?)</code></pre>", text, re.S)
     ]
     assert shown == [
-        *(code.python_regression, code.r_regression),
-        *(code.python, code.r, code.python_table, code.r_table),
+        *(code.python_regression, code.r_regression, code.stata_regression),
+        *(code.python, code.r, code.stata, code.python_table, code.r_table),
     ]
 
 

@@ -47,7 +47,7 @@ def test_the_list_of_the_pipeline_is_that_of_pyproject():
     names = {re.split(r"[^\w-]", each)[0] for each in PROJECT["optional-dependencies"]["pipeline"]}
     known_as = {"scikit-learn": "sklearn"}
     assert {known_as.get(name, name).replace("-", "_") for name in names} == PIPELINE
-    assert set(PROJECT["optional-dependencies"]) == {"pipeline"}
+    assert set(PROJECT["optional-dependencies"]) == {"export", "pipeline"}
     brought = with_dependencies(PROJECT["optional-dependencies"]["pipeline"])
     assert brought >= BESIDES
 
