@@ -27,11 +27,11 @@ PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
-$(READY): requirements.lock tests/requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dp-release needs Python 3.11 or newer; set PYTHON=/path/to/it")'
 	@echo "Creating the environment in $(VENV) (about a minute) ..."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement requirements.lock --requirement tests/requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@echo "Making Prefect's tables and compiling, once (half a minute) ..."
 	@$(BIN)/python -m flows.engine.compiled_loops & compiled=$$!; $(BIN)/python -m flows.engine.prefect_tables && wait $$compiled
@@ -87,11 +87,10 @@ format: $(READY)  ## rewrite the code in the project's style
 wheel: $(READY)  ## build the wheel in dist/
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
-lock:  ## renew the four locks with the hashes of every file; UPGRADE=--upgrade
+lock:  ## renew the three locks with the hashes of every file; UPGRADE=--upgrade
 	@tools=$$(mktemp -d) && trap 'rm -rf "$$tools"' EXIT && \
 	$(PYTHON) -m venv "$$tools" && "$$tools/bin/pip" install --quiet --disable-pip-version-check uv==0.13.9 && \
-	"$$tools/bin/uv" --quiet pip $(LOCK) pyproject.toml --extra pipeline --group dev --group build --output-file requirements.lock && \
-	echo pyreadstat | "$$tools/bin/uv" --quiet pip $(LOCK) - --no-deps --constraint requirements.lock --output-file tests/requirements.lock && \
+	"$$tools/bin/uv" --quiet pip $(LOCK) pyproject.toml --extra pipeline --extra export --group dev --group build --output-file requirements.lock && \
 	"$$tools/bin/uv" --quiet pip $(LOCK) pyproject.toml --extra pipeline --group build --constraint requirements.lock --output-file deployments/image/requirements.lock && \
 	"$$tools/bin/uv" --quiet pip $(LOCK) --group pyproject.toml:docs --constraint requirements.lock --output-file docs/requirements.lock
 

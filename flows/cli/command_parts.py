@@ -70,7 +70,7 @@ class CommandGroup(click.Group):
 
 SECTIONS = {
     "Make a release": ("demo", "schema", "plan", "run", "resume", "status", "abandon"),
-    "Use a release": ("verify", "query", "infer"),
+    "Use a release": ("verify", "query", "infer", "export"),
     "Manage releases and their budget": ("ledger", "release", "desk", "server"),
     "Choose and check methods": ("compare", "audit"),
     "Set up the shell": ("completion",),

@@ -12,22 +12,12 @@ from dp_core.text.documents.typed_text import plain_text
 from dp_core.text.pages.answer import CommandAnswer
 from dp_core.text.pages.page import Fact, Verbatim
 from flows.cli.arguments import LEVEL, Completed
-from flows.cli.command_parts import (
-    PATH,
-    SECTIONS,
-    answering,
-    cli,
-    internal_result,
-    json_wanted,
-    this_home,
-)
+from flows.cli.command_parts import PATH, answering, cli, internal_result, json_wanted, this_home
 
 if TYPE_CHECKING:
     from dp_core.analysis.regression.regression_answer import RegressionAnswer
     from dp_core.bundle.verification.verify import Verification
     from dp_core.text.pages.answer import Answer
-
-SECTIONS["Use a release"] += ("export",)
 
 _LEVEL = click.option(
     "--level", type=LEVEL, default="0.95", metavar="LEVEL", help="Confidence level; 0.95."
