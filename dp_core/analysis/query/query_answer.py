@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from dp_core.analysis.query.answer_notes import Undetermined
 from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.asked_counts import Counted
 from dp_core.analysis.query.sources import Sources
-from dp_core.analysis.query.term_intervals import Undetermined
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.report.provenance import enumeration
 from dp_core.inference.questions.question import Question
