@@ -416,8 +416,8 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
 def _widest(sources: Sources, asked: Asked, column: Column) -> str:
     """Return a sentence about the bin that widens the intervals most; empty if there is only one.
 
-    The bins are those of all groups together. There is a sentence for means and totals only, and
-    none if the groups are bins of the column itself.
+    The bins are those of all groups together. There is no sentence about a quantile or a measure of
+    spread, in which the bins have other weights, and none if the groups are bins of the column.
     """
     question = asked.question
     if column.name in question.by or question.measure not in ("mean", "total"):

@@ -1,9 +1,9 @@
-"""Answers a question: estimates from all noisy tables, and their intervals.
+"""Answers a question: estimates from all noisy tables and from the sets, and their intervals.
 
 Estimates are generalised least squares over everything that was measured. Counts, shares and
 totals have no bounds, so they may be negative; means, quantiles and ratios are cut to the possible
-values (`possible_answers`). Means, totals and quantiles are combined with what the synthetic sets
-tell (`set_counts`). The intervals include the noise; with `sampling` they also include the error of
+values (`possible_answers`). Answers about a number are combined with what the synthetic sets tell
+(`set_counts`). The intervals include the noise; with `sampling` they also include the error of
 the file as a simple random sample of a large population. The interval of a sum follows from the
 distribution of its own noise (`dp_core.metrics.noise_quantiles`). Shares and means have Fieller's
 interval, and their differences combine two of these.
@@ -47,8 +47,8 @@ class QueryResult:
         cells: One answer for each group, in the order of the levels.
         level: Confidence level of the intervals.
         sampling: Whether they include the sampling error of the file.
-        in_bins: Whether they include the error of bins, as for a mean, total or quantile over bins
-            of several values.
+        in_bins: Whether they include the error of bins, as for a number with bins of several
+            values.
         notes: What the reader must know, in sentences.
         undetermined: Why there is no answer; None if there is one.
         counted: What is counted: `records` (the default) or, of linked tables, `households` or
@@ -263,9 +263,7 @@ def answers_of(work: Intervals, asked: Asked, terms: Sequence[Sequence[Term]]) -
 
 def terms_of(asked: Asked) -> list[list[Term]]:
     """Return the terms of the answer and, if bins matter, of the smallest and largest possible."""
-    if asked.question.measure == "quantile":
-        return [[Term(asked.cuts())]]
-    if asked.question.is_of_spread:
+    if asked.question.measure == "quantile" or asked.question.is_of_spread:
         return [[Term(asked.by_bin())]]
     if asked.earlier is not None:
         return _terms_of_waves(asked, asked.earlier)

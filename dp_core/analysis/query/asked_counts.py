@@ -50,7 +50,7 @@ class QueryCell:
     Attributes:
         codes: Codes of its group, one for each of `QueryResult.columns`.
         estimate: Estimate: records (count), a share or ratio, or the unit of the column (mean,
-            total, quantile; day ordinals of a date, codes of an ordinal). None if it is not
+            total, quantile, spread; day ordinals of a date, codes of an ordinal). None if it is not
             determined at this noise.
         low, high: Ends of its interval; None if it is not determined at this noise.
         margin_without_bins: Half of the width that the interval would have if the mean value of

@@ -58,7 +58,8 @@ class Term:
     Attributes:
         top: Numerator.
         bottom: Denominator; None (the default) for a sum by itself.
-        asked: Of a mean or total, the question, or its part about one wave; otherwise None.
+        asked: Of a mean or total, the question, or its part about one wave; otherwise None, also
+            for quantiles and measures of spread, whose terms only say what they need.
         group: Of these, the conditions of one group of a difference; none by default.
         values: Of these, the value of each bin in the numerator, shape (bins,).
         in_bins: Whether the numerator has the error of bins; False (the default) for bins of one

@@ -124,8 +124,7 @@ def test_the_estimate_is_never_less_certain_than_the_tables_alone():
 
 def test_the_error_of_sampling_is_that_of_the_tables():
     own, weights = counts([900, 0], 10.0, [1e6, 1e6]), np.array([1.0, -1.0])
-    alone = own.with_tables(weights, tables(920.0, 200.0))
-    sampled = own.with_tables(weights, tables(920.0, 200.0, 300.0))
+    alone, sampled = (own.with_tables(weights, tables(920.0, 200.0, s)) for s in (0.0, 300.0))
     assert float(sampled.variance) == pytest.approx(alone.variance + 300)
     assert (sampled.values, sampled.noise) == (alone.values, alone.noise)
 

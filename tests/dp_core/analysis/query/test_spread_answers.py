@@ -155,10 +155,10 @@ def test_a_change_between_releases_has_both_errors():
 
 
 @pytest.mark.parametrize(
-    "text", ["sd of rooms by sex, health", "gini of age by stage, sex", "median of rooms by sex"]
+    "text", ["sd of rooms by health", "gini of age by stage", "median of rooms"]
 )
 def test_sums_have_the_same_noise_whether_they_are_taken_together_or_not(text, monkeypatch):
-    cliques = [("sex", "health", "rooms"), ("sex", "age")]
+    cliques = [("health", "rooms"), ("age",)]
     noisy, found = sources(measured(cliques, scale=9, rng=np.random.default_rng(8))), []
     for name in ("", "_AT_ONCE", "_GROUPS_AT_ONCE"):
         if name:
