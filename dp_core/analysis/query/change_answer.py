@@ -60,8 +60,8 @@ class Side:
         answer: Answers with their intervals.
         noise: The same with intervals for the noise only.
         possible: The smallest and the largest possible answers.
-        variance, noise_variance, fourth: Variance of a sum with and without sampling, and fourth
-            cumulant of its noise; None for other measures.
+        sums: Of sums, the variances with and without sampling, and the fourth cumulant of the
+            noise; None (the default) for other measures.
         counts: Whether the answers are numbers of records.
         whole: Whether their errors are whole numbers.
         quantiles: Whether the answers are quantiles. Then `answer` has half of the error
@@ -75,9 +75,7 @@ class Side:
     noise: Ends
     possible: PossibleAnswers
     of_sets: NDArray[np.bool_]
-    variance: Floats | None = None
-    noise_variance: Floats | None = None
-    fourth: Floats | None = None
+    sums: tuple[Floats, ...] | None = None
     counts: bool = False
     whole: bool = False
     quantiles: bool = False
@@ -152,9 +150,10 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
     exact, certain = (ends[1] == ends[2] for ends in (side.noise, side.answer))
     return replace(
         side,
-        variance=np.where(exact & certain, 0.0, variance),
-        noise_variance=np.where(exact, 0.0, alone),
-        fourth=np.where(exact, 0.0, fourth),
+        sums=(
+            np.where(exact & certain, 0.0, variance),
+            *(np.where(exact, 0.0, each) for each in (alone, fourth)),
+        ),
         counts=asked.question.measure == "count",
         whole=errors_are_whole(sources.pooled),
     )
@@ -179,8 +178,10 @@ def changes_of(later: Side, earlier: Side, *, level: float) -> Changes:
 def _uncut_changes(later: Side, earlier: Side, level: float) -> Changes:
     """Return the changes before they are cut to the possible ones; arguments as `changes_of`."""
     values = np.asarray(later.answer[0] - earlier.answer[0])
-    if later.variance is not None and earlier.variance is not None:
-        half, alone = (_half_width(later, earlier, level, noise=each) for each in (False, True))
+    if later.sums is not None and earlier.sums is not None:
+        both = (one + other for one, other in zip(later.sums, earlier.sums, strict=True))
+        *variances, fourth = both
+        half, alone = (_half_width(later, earlier, each, fourth, level) for each in variances)
         return Changes(values, values - half, values + half, values - alone, values + alone)
     if later.quantiles:
         lows, highs = _farthest(later.answer, earlier.answer)
@@ -219,23 +220,19 @@ def _farthest(later: Ends, earlier: Ends) -> tuple[Floats, Floats]:
     return np.asarray(later[1] - earlier[2]), np.asarray(later[2] - earlier[1])
 
 
-def _half_width(later: Side, earlier: Side, level: float, *, noise: bool) -> Floats:
+def _half_width(
+    later: Side, earlier: Side, variance: Floats, fourth: Floats, level: float
+) -> Floats:
     """Return half of the width of the interval of the change of a sum.
 
     Args:
         later: Answers of the later release.
         earlier: Answers of the earlier one.
+        variance: Variance of the change.
+        fourth: Fourth cumulant of its noise.
         level: Confidence level.
-        noise: Whether to leave the sampling error out.
     """
-    each = (later, earlier)
-    variances = [side.noise_variance if noise else side.variance for side in each]
-    assert variances[0] is not None
-    assert variances[1] is not None
-    assert later.fourth is not None
-    assert earlier.fourth is not None
-    variance = variances[0] + variances[1]
-    draws = effective_draws(variance, later.fourth + earlier.fourth)
+    draws = effective_draws(variance, fourth)
     half = np.asarray(central_quantile(level, draws) * np.sqrt(variance))
     if not later.counts:
         return half
