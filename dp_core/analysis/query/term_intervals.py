@@ -58,8 +58,8 @@ class Term:
     Attributes:
         top: Numerator.
         bottom: Denominator; None (the default) for a sum by itself.
-        asked: Of a mean or total, the question, or its part about one wave; otherwise None, also
-            for quantiles and measures of spread, whose terms only say what they need.
+        asked: Of a mean or total, the question, or its part about one wave; None (the default) for
+            others, such as the counts that a quantile or measure of spread needs.
         group: Of these, the conditions of one group of a difference; none by default.
         values: Of these, the value of each bin in the numerator, shape (bins,).
         in_bins: Whether the numerator has the error of bins; False (the default) for bins of one
@@ -160,12 +160,10 @@ class Intervals:
                 found.append(self._count(term, error))
             else:
                 found.append(self._ratio(term, (next(sums), next(sums)), error))
-        of_sets = np.any([each.about.weight > 0 for each in found], axis=0)
+        weight = np.asarray(sum(each.about.weight for each in found))
         ends = found[0].ends if len(found) == 1 else self._difference(*found)
-        values, lows, highs, of_sets = (
-            each.ravel() for each in np.broadcast_arrays(*ends, of_sets)
-        )
-        return (values, lows, highs), of_sets
+        values, lows, highs, weights = map(np.ravel, np.broadcast_arrays(*ends, weight))
+        return (values, lows, highs), weights > 0
 
     def _difference(self, one: _Found, other: _Found) -> Ends:
         """Return the difference of two terms with its interval."""
@@ -286,7 +284,8 @@ class Intervals:
             own = np.where(known, own, ratio)
             few = np.nan_to_num(own - clear, nan=math.inf)
         parts = _parts_of_ratio(own, whole, *sums)
-        noise, spread = (each.parts_covariance(parts, parts) for each in (self.noise, self))
+        spread = self.parts_covariance(parts, parts)
+        noise = self.noise.parts_covariance(parts, parts) if self.sampling else spread
         found = Estimates(ratio, spread, noise, quantile)
         if counts is not None and term.values is not None:
             size = np.where(known, whole, np.nan)
@@ -311,9 +310,9 @@ class Intervals:
         # A fourth cumulant is a sum of fourth powers of weights, so its root is a norm of them,
         # and the norm of a sum is at most the sum of the norms.
         fourth = fourths[0] if len(fourths) == 1 else sum(each**0.25 for each in fourths) ** 4
-        variance, noise = (
-            np.maximum(each.covariance(asked, asked), 0.0) for each in (self, self.noise)
-        )
+        variance = noise = np.maximum(self.covariance(asked, asked), 0.0)
+        if self.sampling:
+            noise = np.maximum(self.noise.covariance(asked, asked), 0.0)
         quantile = central_quantile(self.level, effective_draws(variance, fourth))
         return Estimates(self._estimate(asked), variance, noise, quantile)
 
