@@ -29,8 +29,8 @@ from benchmarks.bin_intervals import more, schema_of, with_density
 from benchmarks.within_bins import SHARE, generated
 from dp_core.analysis.query.answering import ask, prepare_question
 from dp_core.analysis.query.change_answer import Side, changes_of, side_of
+from dp_core.analysis.query.distribution_answers import quantile_answers
 from dp_core.analysis.query.sources import Sources, pooled_sources
-from dp_core.analysis.query.term_intervals import quantile_answers
 from dp_core.client.released import Measurement
 from dp_core.kernel.privacy import Relation
 from dp_core.schema.definition import Schema
@@ -78,7 +78,7 @@ def quantiles(name: str, values: Floats, edges: tuple[int, ...], scale: float, r
                     plain.append(bool(abs(cell.estimate - wanted) <= own))
         for kind, level in (("own", LEVEL), ("band", 1 - (1 - LEVEL) / (bins + 1))):
             _, asked, work = prepare_question(sources, "median of x", level, False)
-            (_, lows, highs), _ = quantile_answers(work, asked)
+            (_, lows, highs), *_ = quantile_answers(work, asked)
             first, last = np.searchsorted(edges, [lows[0], highs[0]], side="right")
             widths[kind].append(float(last - first + 1))
     covered = " | ".join(f"{np.mean(inside[text]):.3f}" for text in QUESTIONS)

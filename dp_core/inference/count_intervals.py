@@ -60,19 +60,8 @@ def fieller(
     >>> [float(end) for end in fieller(50.0, 1.0, 4.0, 4.0, 0.0, 1.96)]
     [-inf, inf]
     """
-    n, d, vn, vd, c, q = np.broadcast_arrays(
-        *[
-            np.asarray(each, dtype=np.float64)
-            for each in (
-                numerator,
-                denominator,
-                variance,
-                denominator_variance,
-                covariance,
-                quantile,
-            )
-        ]
-    )
+    given = (numerator, denominator, variance, denominator_variance, covariance, quantile)
+    n, d, vn, vd, c, q = np.broadcast_arrays(*(np.asarray(each, dtype=float) for each in given))
     # a r^2 - 2 b r + e <= 0
     a, b, e = d**2 - q**2 * vd, n * d - q**2 * c, n**2 - q**2 * vn
     bounded = (a > 0) & (d > 0)

@@ -155,7 +155,7 @@ class OpenRelease(Printed):
         sampling: bool = False,
         since: OpenRelease | None = None,
     ) -> QueryAnswer:
-        """Return an answer from the noisy tables, as `dp-release query` gives it.
+        """Return an answer from the noisy tables and sets, as `dp-release query` gives it.
 
         If the tables do not determine the answer, `determined` is False, and `reason` says why.
 

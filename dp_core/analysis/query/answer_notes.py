@@ -1,18 +1,26 @@
-"""What the reader of an answer must know, one sentence each."""
+"""What the reader of an answer must know, one sentence each, or why there is no answer."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from dp_core.analysis.query.asked_counts import Asked, QueryCell
+from dp_core.analysis.query.asked_counts import Asked, Counted, QueryCell
 from dp_core.analysis.query.bin_errors import bias_of, records_by_bin
 from dp_core.analysis.query.sources import Sources
+from dp_core.client.noise_scale import noise_for
+from dp_core.errors import BadInput
 from dp_core.inference.questions.question import Question
 from dp_core.inference.spread_measures import SPREAD_MEASURES
+from dp_core.kernel.cost.sensitivity import count_l1, count_l2_squared
+from dp_core.kernel.counting.domain import Clique
 from dp_core.kernel.counting.linked_columns import MEMBERS
+from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
+from dp_core.methods.reconstruction.estimates.pooled_functionals import unobserved
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column
 
@@ -21,11 +29,46 @@ _UNUSED = {
     "sparse": "tables of which only cells above a threshold were published",
     "totals": "sums",
 }
+SHARE = Fraction(1, 10)
+"""Share of a release's budget for which the margin of a missing table is stated."""
 MOVED = (
     "An estimate that the noise put outside the possible values was moved to the nearest possible"
     " one, with its interval."
 )
 """What became of an answer that is cut to the possible values."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeededTable:
+    """A table that would determine the answer.
+
+    Attributes:
+        columns: Columns of the table.
+        cells: Number of its cells.
+        share: Share of the release's budget for which the noise is stated.
+        margin: 95 % margin of error of one of its counts at that share, in records; of linked
+            tables, in households.
+    """
+
+    columns: Clique
+    cells: int
+    share: float
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
+class Undetermined:
+    """Why a question has no answer in the published tables.
+
+    Attributes:
+        missing: The smallest groups of columns that no table has together.
+        needed: The table that would answer the question; None if its noise cannot be stated.
+        sentence: All this in words.
+    """
+
+    missing: tuple[Clique, ...]
+    needed: NeededTable | None
+    sentence: str
 
 
 def notes_of(
@@ -35,6 +78,7 @@ def notes_of(
     *,
     beyond: bool,
     uninformed: int = 0,
+    of_sets: bool = False,
     sampling: bool,
 ) -> tuple[str, ...]:
     """Return the notes on an answer.
@@ -45,6 +89,7 @@ def notes_of(
         cells: The answer of each group; empty (the default) for a side of a change.
         beyond: Whether the noise put an estimate outside the possible values.
         uninformed: Number of groups whose interval contains every possible value; 0 by default.
+        of_sets: Whether the sets have a weight in some estimate; False by default.
         sampling: Whether the intervals include the error of the file as a simple random sample.
     """
     known = [cell for cell in cells if cell.determined]
@@ -53,8 +98,18 @@ def notes_of(
         *_of_totals(sources, exact),
         *_of_bins(sources, asked, [cell.from_bins for cell in known] if asked.in_bins else []),
         *_of_quantile(asked, known),
-        *(() if exact else (*_of_sets(sources, asked), *_of_areas(sources, asked))),
+        *(
+            [
+                "This combines the noisy tables with the synthetic sets, weighted by precision; the"
+                " sets have no noise in empty cells."
+            ]
+            if of_sets
+            else []
+        ),
+        *(() if exact else _of_areas(sources, asked)),
         *_notes(sources, asked, cells, beyond, uninformed),
+        # The sets follow sums.
+        *([unused_sentence(sources)] if sources.unused and not of_sets else []),
     )
     if asked.earlier is not None:
         found = (*_of_waves(asked), *found)
@@ -64,6 +119,76 @@ def notes_of(
             " schema, fit a regression with `infer --design`.",
         )
     return found
+
+
+def why_undetermined(
+    sources: Sources, sums: Sequence[Functionals], counted: Counted
+) -> Undetermined | None:
+    """Return why some sums are not determined; None if all are.
+
+    Args:
+        sources: What the question is answered from.
+        sums: The sums of counts that it needs.
+        counted: What it counts.
+    """
+    parts = list(dict.fromkeys(p for each in sums for p in unobserved(sources.pooled, each)))
+    if not parts:
+        return None
+    least = tuple(part for part in parts if not any({*other} < {*part} for other in parts))
+    unit = "records" if counted == "records" else "households"
+    words = [_unmeasured_words(part, unit) for part in least[:3]]
+    if len(least) > 3:
+        words.append(f"and {len(least) - 3} more groups of columns are missing")
+    sentence = f"Not determined: {'; '.join(words)}."
+    weights = (pair for each in sums for pair in zip(each.columns, each.weights, strict=True))
+    columns = {name for name, each in weights if (each != each[:, :1]).any()}
+    needed = tuple(name for name in sources.schema.domain.columns if name in columns)
+    table = _needed_table(sources, needed) if needed else None
+    if needed:
+        sentence += f" The question needs a table of {' x '.join(needed)}"
+        if table is not None:
+            margin = f"{table.margin:,.0f}" if table.margin >= 10 else f"{table.margin:.2g}"
+            sentence += (
+                f" ({table.cells:,} cells): with a tenth of this release's budget, each of its"
+                f" counts would have a margin of ±{margin} {unit} (95 %)"
+            )
+        sentence += "."
+        if sources.has_sets and counted == "persons":
+            sentence += (
+                " The synthetic sets have what was measured of these columns; how it differs by the"
+                " size of the household is the model's assumption."
+            )
+        elif sources.has_sets:
+            sentence += (
+                " The synthetic sets do not answer it either: there they follow the model's"
+                " assumption."
+            )
+    return Undetermined(least, table, f"{sentence} {unused_sentence(sources)}".rstrip())
+
+
+def _unmeasured_words(part: Clique, unit: str) -> str:
+    if not part:
+        return f"no published table gives the number of {unit}"
+    if len(part) == 1:
+        return f"no published table counts {part[0]} (it was not measured)"
+    return (
+        f"no published table has {', '.join(part[:-1])} and {part[-1]} together (they were not"
+        " measured)"
+    )
+
+
+def _needed_table(sources: Sources, needed: Clique) -> NeededTable | None:
+    """Return a table with its margin; None if its noise cannot be stated."""
+    relation, currency = sources.relation, sources.currency
+    if currency is None:
+        return None
+    l1, l2_squared = count_l1(relation), count_l2_squared(relation)
+    try:
+        noise = noise_for(currency, SHARE * currency.limit, l1=l1, l2_squared=l2_squared)
+    except (ValueError, BadInput):
+        return None
+    cells = sources.schema.domain.size(needed)
+    return NeededTable(needed, cells, float(SHARE), noise.half_width)
 
 
 def unused_sentence(sources: Sources) -> str:
@@ -134,8 +259,6 @@ def _notes(
             f"Rows beyond {sources.relation.max_rows} of one {schema.unit.word} were dropped before"
             " counting."
         )
-    if sources.unused and not (sources.set_counts and question.number):  # the sets follow sums
-        yield unused_sentence(sources)
 
 
 def _of_totals(sources: Sources, exact: bool) -> Iterator[str]:
@@ -157,15 +280,6 @@ def _of_totals(sources: Sources, exact: bool) -> Iterator[str]:
         yield (
             "These public totals are not used, because they differ from the noisy tables by more"
             f" than the noise explains: {unused}."
-        )
-
-
-def _of_sets(sources: Sources, asked: Asked) -> Iterator[str]:
-    """Yield that the sets are used too, for an answer about a number."""
-    if sources.set_counts is not None and asked.question.number is not None:
-        yield (
-            "This combines the noisy tables with the synthetic sets, weighted by precision; the"
-            " sets have no noise in empty cells."
         )
 
 
@@ -302,8 +416,8 @@ def _of_bins(sources: Sources, asked: Asked, from_bins: Sequence[float]) -> Iter
 def _widest(sources: Sources, asked: Asked, column: Column) -> str:
     """Return a sentence about the bin that widens the intervals most; empty if there is only one.
 
-    The bins are those of all groups together. There is a sentence for means and totals only, and
-    none if the groups are bins of the column itself.
+    The bins are those of all groups together. There is no sentence about a quantile or a measure of
+    spread, in which the bins have other weights, and none if the groups are bins of the column.
     """
     question = asked.question
     if column.name in question.by or question.measure not in ("mean", "total"):

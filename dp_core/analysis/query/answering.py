@@ -1,9 +1,9 @@
-"""Answers a question: estimates from all noisy tables, and their intervals.
+"""Answers a question: estimates from all noisy tables and from the sets, and their intervals.
 
 Estimates are generalised least squares over everything that was measured. Counts, shares and
 totals have no bounds, so they may be negative; means, quantiles and ratios are cut to the possible
-values (`possible_answers`). Means, totals and quantiles are combined with what the synthetic sets
-tell (`set_counts`). The intervals include the noise; with `sampling` they also include the error of
+values (`possible_answers`). Answers about a number are combined with what the synthetic sets tell
+(`set_counts`). The intervals include the noise; with `sampling` they also include the error of
 the file as a simple random sample of a large population. The interval of a sum follows from the
 distribution of its own noise (`dp_core.metrics.noise_quantiles`). Shares and means have Fieller's
 interval, and their differences combine two of these.
@@ -20,19 +20,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dp_core.analysis.query.answer_notes import notes_of, outside_note
+from dp_core.analysis.query.answer_notes import Undetermined, notes_of, outside_note
 from dp_core.analysis.query.asked_counts import Asked, Counted, QueryCell
 from dp_core.analysis.query.declared_sums import DeclaredAnswer, answer_declared, unused_declaration
+from dp_core.analysis.query.distribution_answers import quantile_answers, spread_answers
 from dp_core.analysis.query.possible_answers import check_informative, possible_answers
 from dp_core.analysis.query.sources import NOTE, Sources, asked_groups
-from dp_core.analysis.query.spread_answers import spread_answers
-from dp_core.analysis.query.term_intervals import (
-    Ends,
-    Intervals,
-    Term,
-    Undetermined,
-    quantile_answers,
-)
+from dp_core.analysis.query.term_intervals import Answers, Intervals, Term
 from dp_core.errors import BadInput
 from dp_core.inference.questions.between_waves import read_any_question
 from dp_core.inference.questions.question import Question
@@ -53,14 +47,15 @@ class QueryResult:
         cells: One answer for each group, in the order of the levels.
         level: Confidence level of the intervals.
         sampling: Whether they include the sampling error of the file.
-        in_bins: Whether they include the error of bins, as for a mean, total or quantile over bins
-            of several values.
+        in_bins: Whether they include the error of bins, as for a number with bins of several
+            values.
         notes: What the reader must know, in sentences.
         undetermined: Why there is no answer; None if there is one.
         counted: What is counted: `records` (the default) or, of linked tables, `households` or
             `persons`.
         declared: Whether it is computed from what was measured for a declared statistic, and from
             the tables if they determine it.
+        of_sets: Whether the sets have a weight in some estimate.
     """
 
     question: Question
@@ -73,6 +68,7 @@ class QueryResult:
     undetermined: Undetermined | None = None
     counted: Counted = "records"
     declared: bool = False
+    of_sets: bool = False
 
 
 def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = False) -> QueryResult:
@@ -105,15 +101,10 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
             counted=asked.counted,
         )
     possible = possible_answers(asked, parts)
-    if question.measure == "quantile":
-        plain, without = quantile_answers(work, asked)
-    elif question.is_of_spread:
-        plain, without = spread_answers(work, asked)
-    else:
-        plain, without = answer_of(work, parts)
-    _, lows, highs = possible.cut(without)
+    found = answers_of(work, asked, parts)
+    _, lows, highs = possible.cut(found.without_bins)
     margins = np.maximum(highs - lows, 0.0) / 2
-    ends = possible.cut(plain)
+    ends = possible.cut(found.plain)
     if not asked.in_bins:
         margins = np.full(margins.shape, np.nan)
     cells = tuple(
@@ -124,8 +115,9 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
     )
     notes = notes_of(
         *(sources, asked, cells),
-        beyond=possible.outside(plain),
+        beyond=possible.outside(found.plain),
         uninformed=int(possible.uninformed(ends).sum()),
+        of_sets=bool(found.of_sets.any()),
         sampling=sampling,
     )
     return QueryResult(
@@ -137,6 +129,7 @@ def ask(sources: Sources, text: str, *, level: float = 0.95, sampling: bool = Fa
         asked.in_bins,
         (*notes, *unused_declaration(sources.declared, question, sampling=sampling)),
         counted=asked.counted,
+        of_sets=bool(found.of_sets.any()),
     )
 
 
@@ -242,33 +235,35 @@ def _from_draws(
     return QueryResult(question, question.groups, tuple(cells), level, sampling, notes=(NOTE,))
 
 
-def answer_of(work: Intervals, terms: Sequence[Sequence[Term]]) -> tuple[Ends, Ends]:
-    """Return the answers to a question that is not about a quantile, in the order of its labels.
+def answers_of(work: Intervals, asked: Asked, terms: Sequence[Sequence[Term]]) -> Answers:
+    """Return the answers to a question.
 
-    No interval goes beyond those of the answers with all values at one end of their bins (Horowitz
-    & Manski 2000, J. Amer. Statist. Assoc. 95).
+    No interval of a mean or total goes beyond those of the answers with all values at one end of
+    their bins (Horowitz & Manski 2000, J. Amer. Statist. Assoc. 95).
 
     Args:
         work: What is known of sums of counts.
-        terms: The terms of the question (`terms_of`).
-
-    Returns:
-        The answers, and the same with intervals without the error of bins.
+        asked: The question.
+        terms: Its terms (`terms_of`).
     """
-    value, low, high = flat(work.answer(terms[0]))
+    if asked.question.measure == "quantile":
+        return quantile_answers(work, asked)
+    if asked.question.is_of_spread:
+        return spread_answers(work, asked)
+    plain, of_sets = work.answer(terms[0])
     if len(terms) == 1:
-        return (value, low, high), (value, low, high)
-    without = flat(work.answer(terms[0], bins=False))
-    (_, least, _), (_, _, most) = (flat(work.answer(each)) for each in terms[1:])
+        return Answers(plain, plain, of_sets)
+    without, _ = work.answer(terms[0], bins=False)
+    ((_, least, _), _), ((_, _, most), _) = (work.answer(each) for each in terms[1:])
+    value, low, high = plain
     low = np.maximum(low, np.minimum(least, without[1]))
-    return (value, low, np.minimum(high, np.maximum(most, without[2]))), without
+    high = np.minimum(high, np.maximum(most, without[2]))
+    return Answers((value, low, high), without, of_sets)
 
 
 def terms_of(asked: Asked) -> list[list[Term]]:
     """Return the terms of the answer and, if bins matter, of the smallest and largest possible."""
-    if asked.question.measure == "quantile":
-        return [[Term(asked.cuts())]]
-    if asked.question.is_of_spread:
+    if asked.question.measure == "quantile" or asked.question.is_of_spread:
         return [[Term(asked.by_bin())]]
     if asked.earlier is not None:
         return _terms_of_waves(asked, asked.earlier)
@@ -331,12 +326,6 @@ def _parts(asked: Asked, values: tuple[Floats, Floats] | None = None) -> list[Te
             case other:
                 raise AssertionError(f"A {other} has no terms.")
     return found
-
-
-def flat(found: Ends) -> Ends:
-    """Return arrays of one axis, with one entry for each group."""
-    values, lows, highs = np.broadcast_arrays(*found)
-    return values.ravel(), lows.ravel(), highs.ravel()
 
 
 def _plain(

@@ -50,7 +50,7 @@ class QueryCell:
     Attributes:
         codes: Codes of its group, one for each of `QueryResult.columns`.
         estimate: Estimate: records (count), a share or ratio, or the unit of the column (mean,
-            total, quantile; day ordinals of a date, codes of an ordinal). None if it is not
+            total, quantile, spread; day ordinals of a date, codes of an ordinal). None if it is not
             determined at this noise.
         low, high: Ends of its interval; None if it is not determined at this noise.
         margin_without_bins: Half of the width that the interval would have if the mean value of
@@ -330,22 +330,34 @@ class Asked:
         column, (axis, codes) = self.number_column, self._origins[str(self.question.number)]
         return Functionals((axis,), (np.eye(column.bins, column.size)[:, codes],))
 
-    def of_group(self, group: int, weights: Floats) -> Functionals:
-        """Return the sum of the counts of one group, with weights of the bins.
+    def of_groups(
+        self, first: int, weights: Floats
+    ) -> tuple[Functionals, tuple[NDArray[np.intp], ...]]:
+        """Return sums of the counts of some groups, each with its own weights of the bins.
 
         Args:
-            group: Number of the group, row by row.
-            weights: Weight of each bin of `question.number`, shape (bins,).
+            first: Number of the first group, row by row.
+            weights: Weights of the bins of `question.number` in it and the next ones, shape
+                (groups, bins).
+
+        Returns:
+            Functionals, and the place of each group among their estimates.
         """
         axis, codes = self._origins[str(self.question.number)]
-        own = np.zeros(self.number_column.size)
-        own[: len(weights)] = weights
+        own = np.zeros((len(weights), self.number_column.size))
+        own[:, : weights.shape[1]] = weights
         every = self._of_groups
-        rows = np.unravel_index(group, every.shape)
-        chosen = [each[[row]] for each, row in zip(every.weights, rows, strict=True)]
-        place = every.columns.index(axis)
-        chosen[place] = chosen[place] * own[codes]
-        return Functionals(every.columns, tuple(chosen))
+        rows = np.unravel_index(np.arange(first, first + len(weights)), every.shape)
+        found, places = [], []
+        for name, each, row in zip(every.columns, every.weights, rows, strict=True):
+            kept, place = np.unique(row, return_inverse=True)
+            if name == axis:
+                found.append(each[row] * own[:, codes])
+                places.append(np.arange(len(weights)))
+            else:
+                found.append(each[kept])
+                places.append(place)
+        return Functionals(every.columns, tuple(found)), tuple(places)
 
     @cached_property
     def _of_groups(self) -> Functionals:

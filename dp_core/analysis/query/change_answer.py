@@ -22,9 +22,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dp_core.analysis.query.answer_notes import notes_of
-from dp_core.analysis.query.answering import answer_of, flat, prepare_question, terms_of
+from dp_core.analysis.query.answering import answers_of, prepare_question, terms_of
 from dp_core.analysis.query.asked_counts import Asked
 from dp_core.analysis.query.bin_errors import BinErrors
 from dp_core.analysis.query.comparable import check_questions, check_releases, common_groups
@@ -39,8 +40,7 @@ from dp_core.analysis.query.query_answer import (
     unit_of,
 )
 from dp_core.analysis.query.sources import Sources
-from dp_core.analysis.query.spread_answers import spread_answers
-from dp_core.analysis.query.term_intervals import Ends, Intervals, quantile_answers
+from dp_core.analysis.query.term_intervals import Ends, Intervals
 from dp_core.bundle.reading import Bundle
 from dp_core.errors import BadInput
 from dp_core.inference.count_intervals import difference_of, rounded_up
@@ -60,22 +60,22 @@ class Side:
         answer: Answers with their intervals.
         noise: The same with intervals for the noise only.
         possible: The smallest and the largest possible answers.
-        variance, noise_variance, fourth: Variance of a sum with and without sampling, and fourth
-            cumulant of its noise; None for other measures.
+        sums: Of sums, the variances with and without sampling, and the fourth cumulant of the
+            noise; None (the default) for other measures.
         counts: Whether the answers are numbers of records.
         whole: Whether their errors are whole numbers.
         quantiles: Whether the answers are quantiles. Then `answer` has half of the error
             probability, and so has `noise` if bins do not matter.
         in_bins: Whether bins matter for a quantile.
         errors: Errors of a mean or total by bins; None (the default) for other answers.
+        of_sets: Which answers the sets have a weight in.
     """
 
     answer: Ends
     noise: Ends
     possible: PossibleAnswers
-    variance: Floats | None = None
-    noise_variance: Floats | None = None
-    fourth: Floats | None = None
+    of_sets: NDArray[np.bool_]
+    sums: tuple[Floats, ...] | None = None
     counts: bool = False
     whole: bool = False
     quantiles: bool = False
@@ -127,37 +127,33 @@ def side_of(sources: Sources, asked: Asked, *, level: float, sampling: bool) -> 
         level: Confidence level of the interval of the change.
         sampling: Whether it includes the sampling error of the file.
     """
-    noise = Intervals(sources, level, False, asked.possible)
-    work = replace(noise, sampling=sampling)
+    quantiles = asked.question.measure == "quantile"
+    half = (1 + level) / 2 if quantiles else level
+    work = Intervals(sources, half, sampling, asked.possible)
+    noise = replace(work, sampling=False, level=level if asked.in_bins else half)
     parts = terms_of(asked)
+    answer, own = (answers_of(each, asked, parts) for each in (work, noise))
     possible = possible_answers(asked, parts)
-    if asked.question.measure == "quantile":
-        half = (1 + level) / 2
-        answer, _ = quantile_answers(replace(work, level=half), asked)
-        own_work = noise if asked.in_bins else replace(noise, level=half)
-        _, own = quantile_answers(own_work, asked)
-        return Side(answer, own, possible, quantiles=True, in_bins=asked.in_bins)
-    if asked.question.is_of_spread:
-        (answer, _), (_, own) = (spread_answers(each, asked) for each in (work, noise))
-        return Side(answer, own, possible)
-    (answer, _), own = answer_of(work, parts), flat(noise.answer(parts[0], bins=False))
+    side = Side(answer.plain, own.without_bins, possible, answer.of_sets)
+    if quantiles:
+        return replace(side, quantiles=True, in_bins=asked.in_bins)
     first, *others = parts[0]
-    if first.asked is not None or first.bottom is not None or others:
+    if asked.question.is_of_spread or first.asked or first.bottom or others:
         errors = work.bin_errors(first) if asked.in_bins and not others else None
-        return Side(answer, own, possible, errors=errors)
-    top = first.top
-    # Where the margin is 0, the sum is known exactly: an impossible group, or a public number.
-    exact = own[1] == own[2]
-    variance, alone = (
-        np.where(exact & (found[1] == found[2]), 0.0, np.broadcast_to(each, top.shape).ravel())
-        for each, found in ((work.sums(top)[1], answer), (noise.sums(top)[1], own))
+        return replace(side, errors=errors)
+    top, sums = first.top, work.sums(first.top)
+    variance, alone, fourth = (
+        np.broadcast_to(each, top.shape).ravel()
+        for each in (sums.variance, sums.noise, fourth_cumulant(sources.pooled, top))
     )
-    fourth = np.broadcast_to(fourth_cumulant(sources.pooled, top), top.shape).ravel()
-    return Side(
-        *(answer, own, possible),
-        variance=np.maximum(variance, 0.0),
-        noise_variance=np.maximum(alone, 0.0),
-        fourth=np.where(exact, 0.0, fourth),
+    # Where the margin is 0, the sum is known exactly: an impossible group, or a public number.
+    exact, certain = (ends[1] == ends[2] for ends in (side.noise, side.answer))
+    return replace(
+        side,
+        sums=(
+            np.where(exact & certain, 0.0, variance),
+            *(np.where(exact, 0.0, each) for each in (alone, fourth)),
+        ),
         counts=asked.question.measure == "count",
         whole=errors_are_whole(sources.pooled),
     )
@@ -182,8 +178,10 @@ def changes_of(later: Side, earlier: Side, *, level: float) -> Changes:
 def _uncut_changes(later: Side, earlier: Side, level: float) -> Changes:
     """Return the changes before they are cut to the possible ones; arguments as `changes_of`."""
     values = np.asarray(later.answer[0] - earlier.answer[0])
-    if later.variance is not None and earlier.variance is not None:
-        half, alone = (_half_width(later, earlier, level, noise=each) for each in (False, True))
+    if later.sums is not None and earlier.sums is not None:
+        both = (one + other for one, other in zip(later.sums, earlier.sums, strict=True))
+        *variances, fourth = both
+        half, alone = (_half_width(later, earlier, each, fourth, level) for each in variances)
         return Changes(values, values - half, values + half, values - alone, values + alone)
     if later.quantiles:
         lows, highs = _farthest(later.answer, earlier.answer)
@@ -222,23 +220,19 @@ def _farthest(later: Ends, earlier: Ends) -> tuple[Floats, Floats]:
     return np.asarray(later[1] - earlier[2]), np.asarray(later[2] - earlier[1])
 
 
-def _half_width(later: Side, earlier: Side, level: float, *, noise: bool) -> Floats:
+def _half_width(
+    later: Side, earlier: Side, variance: Floats, fourth: Floats, level: float
+) -> Floats:
     """Return half of the width of the interval of the change of a sum.
 
     Args:
         later: Answers of the later release.
         earlier: Answers of the earlier one.
+        variance: Variance of the change.
+        fourth: Fourth cumulant of its noise.
         level: Confidence level.
-        noise: Whether to leave the sampling error out.
     """
-    each = (later, earlier)
-    variances = [side.noise_variance if noise else side.variance for side in each]
-    assert variances[0] is not None
-    assert variances[1] is not None
-    assert later.fourth is not None
-    assert earlier.fourth is not None
-    variance = variances[0] + variances[1]
-    draws = effective_draws(variance, later.fourth + earlier.fourth)
+    draws = effective_draws(variance, fourth)
     half = np.asarray(central_quantile(level, draws) * np.sqrt(variance))
     if not later.counts:
         return half
@@ -380,7 +374,12 @@ def _notes(
 ) -> tuple[str, ...]:
     """Return what the reader must know; a note that both releases have, only once."""
     each = [
-        notes_of(release.sources, own, beyond=side.possible.outside(side.answer), sampling=sampling)
+        notes_of(
+            *(release.sources, own),
+            beyond=side.possible.outside(side.answer),
+            of_sets=bool(side.of_sets.any()),
+            sampling=sampling,
+        )
         for release, own, side in zip(releases, asked, sides, strict=True)
     ]
     found = []

@@ -1,4 +1,4 @@
-"""The answer of `dp-release query`: estimates from the noisy tables, or their changes."""
+"""The answer of `dp-release query`: estimates from noisy tables and sets, or their changes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from dp_core.analysis.query.answer_notes import Undetermined
 from dp_core.analysis.query.answering import ask
 from dp_core.analysis.query.asked_counts import Counted
 from dp_core.analysis.query.sources import Sources
-from dp_core.analysis.query.term_intervals import Undetermined
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.report.provenance import enumeration
 from dp_core.inference.questions.question import Question
@@ -41,7 +41,7 @@ OWN_OF_CHANGE = (*CHANGES, "explained_by", "determined", "possible")
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class QueryAnswer(Answer):
-    """An answer from the noisy tables of a release, or its change since an earlier release.
+    """An answer from the tables and sets of a release, or its change since an earlier release.
 
     Attributes:
         folder, release: Folder and name of the release; of a change, of the later one.
@@ -55,8 +55,8 @@ class QueryAnswer(Answer):
             in days), `days`, `level` (a level of an ordinal, which has no margin) or the name of a
             column, whose unit it is.
         covers: What the intervals cover: `noise` (of a change, of both releases) or `noise and
-            sampling`; for a mean, total or quantile over bins of several values, `noise and bins`
-            or `noise, sampling and bins`.
+            sampling`; for a number with bins of several values, `noise and bins` or `noise,
+            sampling and bins`.
         determined: Whether the published tables determine the answer.
         labels: Label of each level that occurs in the cells, by column and text of the file.
         cells: One object for each group: the text of the file of each column's level (or the label

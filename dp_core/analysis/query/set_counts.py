@@ -101,18 +101,29 @@ def set_counts_of(bundle: Bundle, schema: Schema) -> SetCounts | None:
     return SetCounts(codes, bundle.records / sum(bundle.claims.rows))
 
 
-class CombinedSums(NamedTuple):
-    """Sums that tables and sets tell together.
+class Estimates(NamedTuple):
+    """Estimates of sums, or of what follows from sums, with their errors; shape (...) each.
 
     Attributes:
-        values: Estimates, shape (...).
-        variance: Variance of their errors without sampling, same shape.
-        passed: Part of the tables' noise, as a standard deviation, that they have, same shape.
+        values: The estimates.
+        variance: Variance of their errors: of noise, and of sampling if intervals include it.
+        noise: Variance by noise alone.
+        quantile: Half-width of an interval in standard errors.
+        passed: Part of the tables' noise, as a standard deviation, that they have; 1 without sets.
+        weight: Weight of the sets, from 0 (the default) to 1.
     """
 
     values: Floats
     variance: Floats
-    passed: Floats
+    noise: Floats
+    quantile: Floats
+    passed: Floats = np.ones(())
+    weight: Floats = np.zeros(())
+
+    @property
+    def half_width(self) -> Floats:
+        """Half of the width of their intervals."""
+        return np.asarray(self.quantile * np.sqrt(self.variance))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,21 +156,20 @@ class BinCounts:
     def with_tables(
         self,
         weights: Floats,
-        values: Floats,
-        variance: Floats,
+        tables: Estimates,
         own: Floats | None = None,
         few: Floats | None = None,
-    ) -> CombinedSums:
+    ) -> Estimates:
         """Return sums of counts with the weights of bins, from the tables and the sets.
 
         Args:
             weights: Weights of the bins, shape (..., bins) or (bins,).
-            values: The sums in the tables, shape (...).
-            variance: Variance of the noise in the tables, same shape.
+            tables: The sums in the tables, shape (...).
             own: What sets tell in place of the sums, to which the weights are changes by a record,
                 same shape; the sums by default.
             few: What the bins with few records add to it, same shape; by default their sum.
         """
+        values, noise = tables.values, tables.noise
         sums = (weights * self.records).sum(axis=-1)
         own = sums if own is None else own
         noisy = np.square(weights * self.deviations)
@@ -174,11 +184,19 @@ class BinCounts:
         away = weights - (weights @ self.whole / size)[..., None]
         effect = np.square(away) @ self.whole / size * np.square(self.records.sum(axis=-1))
         known = np.square(away * self.deviations * passed_part(self.whole, self.deviations))
-        told = known.sum(axis=-1) * np.minimum(variance / total, 1.0)
+        told = known.sum(axis=-1) * np.minimum(noise / total, 1.0)
         error = error + np.square(told) / np.maximum(effect, 1e-300)
-        error = np.maximum(error, np.square(own - values) - _CHANCE**2 * variance)
-        rest = variance * (1 - passed)
-        both = np.maximum(error + rest, 1e-300)
-        estimate = np.where(error + rest > 0, values + rest / both * (own - values), values)
+        error = np.maximum(error, np.square(own - values) - _CHANCE**2 * noise)
+        rest = noise * (1 - passed)
+        part = rest / np.maximum(error + rest, 1e-300)
+        weight = np.where(error + rest > 0, part, 0.0)
         # error * rest / (error + rest), also if the error is infinite.
-        return CombinedSums(estimate, variance * passed + rest * (1 - rest / both), np.sqrt(passed))
+        both = noise * passed + rest * (1 - part)
+        return Estimates(
+            np.where(weight > 0, values + weight * (own - values), values),
+            both + np.maximum(tables.variance - noise, 0.0),
+            both,
+            tables.quantile,
+            np.sqrt(passed),
+            weight,
+        )

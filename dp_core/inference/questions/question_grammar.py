@@ -4,7 +4,7 @@
     measure     = "count" ["of" conditions] | "share" ["of" (conditions | column)]
                 | ("mean" | "total" | "median" | "quantile" number) ["of"] column
                 | "ratio of" conditions "to" conditions
-                | ("standard deviation" | "gini") ["of"] column | "top" number "% share of" column
+                | ("standard deviation" | "gini") ["of"] column | "top" part "share of" column
                 | "difference in" measure "between" conditions "and" conditions
     conditions  = condition { "and" condition }
     condition   = column ("=" | "!=" | "<" | "<=" | ">" | ">=") value | column "in" "(" values ")"
@@ -13,7 +13,8 @@
 
 Names and levels need no quotes: the longest text that is a name or level is taken, so they may
 contain spaces, commas or `and`. Capitals do not matter. There are synonyms for most words
-(`average`, `percent`, `for`, `among`, `per`; `90th percentile` and `upper quartile` are quantiles).
+(`average`, `percent`, `for`, `among`, `per`; `90th percentile` and `upper quartile` are quantiles;
+the part of a top share is `10 %` or `decile`).
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ _ORDINALS = {
 }
 _MEDIANS = ("median", "medians")
 _SPREADS = ("standard deviation", "gini")
+_TOPS = {"percentile": "1", "decile": "10", "quintile": "20", "quartile": "25"}
+"""Parts of the records in percent, as in `top decile share`."""
 MOST_CHARACTERS = 10_000
 
 
@@ -228,7 +231,8 @@ class _Reader(TokenReader):
             self.word("coefficient", "coefficients", "index")
             return self._spread_of_number("gini coefficient")
         elif self.word("top"):
-            stated = self._part()
+            named = next((part for word, part in _TOPS.items() if self.word(word)), None)
+            stated = self._part() if named is None else (named, True)
             if stated is not None:
                 text, percent = stated
                 if not (percent or self.word("percent", "pct")):

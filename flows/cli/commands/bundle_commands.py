@@ -67,7 +67,7 @@ def query(
     since: tuple[Path, ...],
     as_csv: bool,
 ) -> Answer:
-    """Answer a question from the noisy tables, with a margin.
+    """Answer a question from the noisy tables and sets, with a margin.
 
     \b
     dp-release query DIR "count by sex, region"

@@ -93,6 +93,7 @@ SAME = {
         "stdev age by sex",
     ],
     "gini coefficient of rooms": ["gini of rooms", "Gini index rooms"],
+    "top 10 % share of rooms": ["top decile share of rooms"],
     "top 2.5 % share of rooms": [
         "top 2.5% of rooms",
         "top 2.5 percent share of rooms",

@@ -156,15 +156,8 @@ def test_with_sampling_the_interval_covers_the_quantile_of_the_population():
     assert stats.binom.sf(narrow - 1, repeats, 0.1) < FALSE_ALARM
 
 
-def test_many_edges_have_the_same_noise_whether_they_are_taken_together_or_not(monkeypatch):
-    noisy = sources(measured(PAIRS, scale=9, rng=np.random.default_rng(8)))
-    before = ask(noisy, "median of rooms by sex").cells
-    monkeypatch.setattr("dp_core.analysis.query.term_intervals._AT_ONCE", 2)
-    assert ask(noisy, "median of rooms by sex").cells == before
-
-
 def test_too_many_edges_are_refused(monkeypatch):
-    monkeypatch.setattr("dp_core.analysis.query.term_intervals.MOST_EDGES", 10)
+    monkeypatch.setattr("dp_core.analysis.query.distribution_answers.MOST_EDGES", 10)
     with pytest.raises(BadInput, match="2 groups with 7 edges each, more than 10"):
         ask(EXACT, "median of rooms by sex")
 

@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 
 import dp_core as dp
-from dp_core.analysis.query.answering import ask
-from dp_core.analysis.query.set_counts import BinCounts, SetCounts, set_counts_of
+from dp_core.analysis.query.answering import ask, prepare_question
+from dp_core.analysis.query.change_answer import side_of
+from dp_core.analysis.query.set_counts import BinCounts, Estimates, SetCounts, set_counts_of
 from dp_core.methods.reconstruction.estimates.functional_terms import Functionals
-from tests.dp_core.analysis.query.survey import DOMAIN, FILE, exact, measured, sources
+from tests.dp_core.analysis.query.survey import DOMAIN, FILE, exact, sources
 from tests.measured import noisy_table
 
 CLIQUE = ("sex", "rooms")
@@ -32,6 +33,11 @@ def counts(records, deviations=0.0, whole=None, share=0.0):
     records = np.asarray(records, dtype=float)
     whole = records if whole is None else np.asarray(whole, dtype=float)
     return BinCounts(records, np.broadcast_to(deviations, records.shape), whole, share)
+
+
+def tables(value, noise, sampled=0.0):
+    """A sum in the tables, with its variance by noise and by sampling."""
+    return Estimates(*map(np.asarray, (value, noise + sampled, noise, 1.96)))
 
 
 # -- counts of sets
@@ -54,23 +60,18 @@ def test_counts_are_scaled_to_the_records_of_the_file():
     assert np.allclose(of_sets(copies=3, share=0.2).sums(every), 0.6 * exact(("sex",)))
 
 
-def test_a_table_of_too_many_cells_is_not_counted(monkeypatch):
-    monkeypatch.setattr("dp_core.analysis.query.set_counts.MOST_CELLS", 3)
-    assert of_sets().sums(Functionals(("rooms",), (np.ones((1, BINS)),))) is None
-
-
 # -- the weights of tables and sets
 
 
 def test_tables_without_noise_are_all_that_counts():
-    found = counts([10, 0, 5], share=0.2).with_tables(np.arange(3.0), np.array(7.0), np.array(0.0))
+    found = counts([10, 0, 5], share=0.2).with_tables(np.arange(3.0), tables(7.0, 0.0))
     assert (float(found.values), float(found.variance)) == (7.0, 0.0)
 
 
 def test_noise_of_cells_without_records_does_not_count_where_sets_are_exact():
     # Both bins of the group have records in other groups; weights of the same size.
     own = counts([900, 0], 10.0, [1e6, 1e6])
-    found = own.with_tables(np.array([1.0, -1.0]), np.array(920.0), np.array(200.0))
+    found = own.with_tables(np.array([1.0, -1.0]), tables(920.0, 200.0))
     # The sets have the noise of the first bin, half of the variance. The prior takes t^2 effects.
     relative = 200 / (1 * 900**2)
     error = (relative * 900) ** 2
@@ -81,9 +82,9 @@ def test_noise_of_cells_without_records_does_not_count_where_sets_are_exact():
 
 
 def test_cells_with_few_records_err_in_the_same_direction():
-    few, noise = counts([4, 6, 5000], 10.0, [1e6, 1e6, 1e6]), np.array(1e4)
+    few = counts([4, 6, 5000], 10.0, [1e6, 1e6, 1e6])
     same, opposite = (
-        few.with_tables(np.array([3.0, sign * 2.0, 0.0]), np.array(0.0), noise) for sign in (1, -1)
+        few.with_tables(np.array([3.0, sign * 2.0, 0.0]), tables(0.0, 1e4)) for sign in (1, -1)
     )
     # 3 x 4 + 2 x 6, and 3 x 4 - 2 x 6.
     assert same.variance == pytest.approx(opposite.variance + 24**2, rel=0.1)
@@ -91,15 +92,16 @@ def test_cells_with_few_records_err_in_the_same_direction():
 
 def test_sets_that_tell_nothing_leave_the_tables_alone():
     own, weights = counts([100, 0], 10.0, [1e6, 1e6]), np.array([1.0, -1.0])
-    found = own.with_tables(weights, np.array(80.0), np.array(200.0), few=np.array(np.inf))
-    assert (float(found.values), float(found.variance)) == (80.0, 200.0)
+    found = own.with_tables(weights, tables(80.0, 200.0), few=np.array(np.inf))
+    assert (float(found.values), float(found.variance), float(found.weight)) == (80.0, 200.0, 0.0)
 
 
 def test_sets_that_contradict_the_tables_hardly_count():
     own = counts([100, 0], 10.0, [1e6, 1e6])
-    weights, noise = np.array([1.0, -1.0]), np.array(200.0)
-    near = own.with_tables(weights, np.array(100.0 + 1.9 * np.sqrt(200)), noise)
-    far = own.with_tables(weights, np.array(100.0 + 20 * np.sqrt(200)), noise)
+    near, far = (
+        own.with_tables(np.array([1.0, -1.0]), tables(100 + errors * 200**0.5, 200.0))
+        for errors in (1.9, 20)
+    )
     shift = [100 - float(each.values) for each in (near, far)]
     assert abs(shift[1] + 20 * np.sqrt(200)) < 0.01 * 20 * np.sqrt(200)
     assert abs(shift[0]) < 0.1 * np.sqrt(200)
@@ -114,9 +116,17 @@ def test_the_estimate_is_never_less_certain_than_the_tables_alone():
         )
         weights, noise = rng.normal(size=6), rng.exponential(1e4)
         value = (weights * own.records).sum() + rng.normal(0, noise**0.5)
-        found = own.with_tables(weights, value, noise)
+        found = own.with_tables(weights, tables(value, noise))
         assert 0 <= found.variance <= noise * (1 + 1e-9)
         assert 0 <= found.passed <= 1
+        assert 0 <= found.weight <= 1
+
+
+def test_the_error_of_sampling_is_that_of_the_tables():
+    own, weights = counts([900, 0], 10.0, [1e6, 1e6]), np.array([1.0, -1.0])
+    alone, sampled = (own.with_tables(weights, tables(920.0, 200.0, s)) for s in (0.0, 300.0))
+    assert float(sampled.variance) == pytest.approx(alone.variance + 300)
+    assert (sampled.values, sampled.noise) == (alone.values, alone.noise)
 
 
 def test_intervals_cover_where_most_bins_are_empty():
@@ -131,7 +141,7 @@ def test_intervals_cover_where_most_bins_are_empty():
         drawn = rng.poisson(np.broadcast_to(inside, (sets, 30))).mean(axis=0)
         own = BinCounts(drawn, np.full(30, scale), 20 * drawn, 1 / sets)
         variance = scale**2 * (weights**2).sum()
-        found = own.with_tables(weights, weights @ (file + noise), np.array(variance))
+        found = own.with_tables(weights, tables(weights @ (file + noise), variance))
         half = 1.96 * np.sqrt(found.variance)
         covered += abs(found.values - weights @ file) <= half
         widths.append(float(half) / (1.96 * variance**0.5))
@@ -176,6 +186,7 @@ def test_means_totals_and_quantiles_use_the_sets(made, measure):
         own = {"mean": own.mean(), "total": own.sum(), "median": own.median()}[measure]
         # Six standard errors, and what bins may do.
         assert abs(one.estimate - own) < 3.1 * (one.high - one.low)
+    assert ask(queried, text).of_sets
     assert any("synthetic sets" in note for note in release.query(text).notes)
 
 
@@ -197,17 +208,31 @@ def test_a_difference_uses_the_sets(made):
     assert one.low < one.estimate < one.high
 
 
-def test_a_mean_does_not_follow_sets_that_are_mostly_noise():
+@pytest.mark.parametrize("measure", ["mean", "sd"])
+def test_sets_that_are_mostly_noise_have_no_part_in_an_answer(measure):
     """All records have few rooms; sets that spread them evenly, as a prior would, tell nothing."""
     values = np.array([300, 60, 0, 0, 0, 0]) + np.array([20, -30, 90, -70, 10, 40])
     table = noisy_table(DOMAIN.project(("rooms",)), values, noise="gaussian", scale=60.0)
     codes = np.repeat(np.arange(6), 60)
     even = SetCounts(lambda _: [(codes,)] * 5, 0.2)
     tables = sources([table])
-    (one,), (other,) = (
-        ask(each, "mean of rooms").cells for each in (replace(tables, set_counts=even), tables)
+    one, other = (
+        ask(each, f"{measure} of rooms") for each in (replace(tables, set_counts=even), tables)
     )
-    assert one.estimate == pytest.approx(other.estimate)
+    assert not one.of_sets
+    assert one.cells[0].estimate == pytest.approx(other.cells[0].estimate)
+
+
+@pytest.mark.parametrize("measure", ["mean", "total", "median", "sd", "gini"])
+def test_sets_that_cannot_be_counted_have_no_part_in_an_answer(made, measure, monkeypatch):
+    queried, text = made[1].queried.sources, f"{measure} of pay by group"
+    counted = ask(queried, text)
+    monkeypatch.setattr("dp_core.analysis.query.set_counts.MOST_CELLS", 3)
+    found, tables = (ask(each, text) for each in (queried, replace(queried, set_counts=None)))
+    assert counted.of_sets
+    assert not found.of_sets
+    assert found.cells == tables.cells
+    assert found.notes == tables.notes
 
 
 def test_only_sets_of_the_tables_posterior_count(made):
@@ -218,6 +243,9 @@ def test_only_sets_of_the_tables_posterior_count(made):
     assert set_counts_of(replace(bundle, origin="drawn"), schema) is None
 
 
-def test_a_release_without_sets_is_answered_from_its_tables():
-    found = ask(sources(measured([CLIQUE])), "mean of rooms by sex")
-    assert not any("synthetic sets" in note for note in found.notes)
+def test_a_side_of_a_change_has_the_sets_of_its_own_release(made):
+    queried = made[1].queried.sources
+    _, asked, _ = prepare_question(queried, "mean of pay by group", 0.95, False)
+    for own, used in ((queried, True), (replace(queried, set_counts=None), False)):
+        side = side_of(own, asked, level=0.95, sampling=False)
+        assert side.of_sets.tolist() == [used] * 3

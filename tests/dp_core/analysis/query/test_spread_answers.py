@@ -154,6 +154,21 @@ def test_a_change_between_releases_has_both_errors():
     assert found.values == pytest.approx(np.zeros(2))
 
 
+@pytest.mark.parametrize(
+    "text", ["sd of rooms by health", "gini of age by stage", "median of rooms"]
+)
+def test_sums_have_the_same_noise_whether_they_are_taken_together_or_not(text, monkeypatch):
+    cliques = [("health", "rooms"), ("age",)]
+    noisy, found = sources(measured(cliques, scale=9, rng=np.random.default_rng(8))), []
+    for name in ("", "_AT_ONCE", "_GROUPS_AT_ONCE"):
+        if name:
+            monkeypatch.setattr(f"dp_core.analysis.query.distribution_answers.{name}", 1)
+        cells = ask(noisy, text).cells
+        found.append([(each.estimate or 0, each.low or 0, each.high or 0) for each in cells])
+    assert np.any(found)
+    assert np.allclose(found, found[0], rtol=1e-9)
+
+
 def test_the_sets_make_the_interval_shorter():
     """In the file, the last seven sizes are empty; only the table has noise there."""
     table = np.zeros((2, 12), dtype=int)
