@@ -41,7 +41,7 @@ class AskedQuestion:
 
     Attributes:
         kind: `regression` or `table`.
-        text: The question as it was understood. Equal questions have equal texts.
+        text: The question as it was understood.
         columns: Released columns that it names, in the order of the schema.
         table: Columns of the table that is measured, in the order of the schema; () for a
             regression.

@@ -57,6 +57,7 @@ FEATURES = Features(
         Levels(name="h", size=3),
     )
 )
+CROSSED = Features((Product((Levels(name="h", size=3), Levels(name="z", size=4))),))
 ONE = COEFFICIENT
 NUMBER_Y = Number.line(name="y", positions=Y, centre=1, reach=2, missing=True)
 # Records with a missing value add 0: code 5 of x, code 4 of y, code 2 of h.
@@ -127,6 +128,7 @@ EXAMPLES: dict[str, tuple[Sum, ...]] = {
     "class-minimiser": (
         ClassMinimiser(column="g", classes=2, features=FEATURES, ridge=1),
         ClassMinimiser(column="z", classes=4, features=FEATURES, ridge=3),
+        ClassMinimiser(column="g", classes=2, features=CROSSED, ridge=3),
         ClassMinimiser(column="y", classes=2, missing_from=Y, features=FEATURES, ridge=2),
     ),
     "second-moments": (
@@ -339,6 +341,14 @@ def test_a_description_with_a_key_less_or_more_is_refused(name, sum):  # noqa: A
 
 NEGATIVE = {"knots", "at", "transform", "runs", "lows", "highs", "centres"}
 """What may be below 0."""
+
+
+@pytest.mark.parametrize(("name", "sum"), ALL)
+def test_a_file_without_records_has_an_answer_too(name, sum):  # noqa: ARG001
+    cells = np.zeros((0, len(sum.clique)), dtype=np.uint16)
+    found = sum.total(cells, np.zeros(0, dtype=np.int64))
+    assert found.shape == (sum.length,)
+    assert not found.any()
 
 
 @pytest.mark.parametrize(("name", "sum"), ALL)

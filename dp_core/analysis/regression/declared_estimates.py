@@ -22,19 +22,24 @@ from dp_core.inference.formulas.declared_analysis import (
     same_analysis,
 )
 from dp_core.inference.formulas.formula import Formula
+from dp_core.kernel.questions.regressions.features import ONE
 from dp_core.kernel.questions.regressions.shortened import Scores, SecondMoments
 from dp_core.methods.declared.declared_answers import declared_fits
 from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, telling_numbers
 from dp_core.schema.definition import Schema
 from dp_core.schema.grid import with_values
 
+_LEAST_SPREAD = 8 / ONE
+"""Least standard deviation of a feature: a function that varies less is mostly rounding."""
+_SAME = 1e-3
+"""Largest difference of two descriptions of a feature, which is at most 1."""
 _LEAST_NOISE = 0.05
 """Smallest noise of an estimate, relative to its sampling variance, which is estimated too."""
 
 
 def declared_estimates(
     bundle: Bundle, formula: Formula, frames: Sequence[Frame], family: Family | None
-) -> tuple[Design, Combined] | None:
+) -> tuple[Design, Combined, Floats] | None:
     """Return the coefficients from the sums that the release measured for a formula.
 
     Every level that the schema states has a coefficient, whether or not a set has the level.
@@ -46,11 +51,12 @@ def declared_estimates(
         family: Requested family; None if it follows from the outcome.
 
     Returns:
-        A design that gives the names and the order of the coefficients, and the coefficients: one
-        estimate with each set, combined by Rubin's rule. None if the formula was not declared or
+        A design that gives the names and the order of the coefficients; the coefficients: one
+        estimate with each set, combined by Rubin's rule; and their variance by the sampling of the
+        file, shape (coefficients,). None if the formula was not declared or
         its sums are not in the bundle, if this regression differs from the declared one (another
-        family), or if the release has no posterior sets, whose differences show how uncertain is
-        what the sums do not tell.
+        family), if a function hardly varies among the values that occur, or if the release has no
+        posterior sets, whose differences show how uncertain is what the sums do not tell.
     """
     analysis = _declared_as(bundle, formula)
     if analysis is None or bundle.rule != "posterior" or len(frames) < 2:
@@ -68,16 +74,15 @@ def declared_estimates(
     if sums is None or not _same_family(design, regression):
         return None
     rows = float(np.mean([frame.rows / (frame.rows + frame.dropped) for frame in frames]))
-    fits = declared_fits(
-        regression,
-        *sums,
-        [_codes(frame, analysis, schema) for frame in frames],
-        records=bundle.records * rows,
-    )
+    codes = [_codes(frame, analysis, schema) for frame in frames]
+    if regression.least_spread(np.concatenate(codes)) < _LEAST_SPREAD:
+        return None
+    fits = declared_fits(regression, *sums, codes, records=bundle.records * rows)
+    transform = _transform(design, public, regression, schema)
+    if transform is None:
+        return None
     half, middle = _unit(regression)
-    every = np.kron(
-        _against(design, regression, schema), _transform(design, public, regression, schema)
-    )
+    every = np.kron(_against(design, regression, schema), transform)
     every = every * half
     estimates = np.array([every @ fit.coefficients.ravel() for fit in fits])
     estimates[:, 0] += middle
@@ -85,7 +90,9 @@ def declared_estimates(
     degrees = None
     if design.outcome.family == "linear":
         degrees = max(rows * bundle.records - len(design.names), 1.0)
-    return design, combine(estimates, covariances, "posterior", complete_df=degrees)
+    sampling = [np.diag(every @ fit.sampling @ every.T) for fit in fits]
+    combined = combine(estimates, covariances, "posterior", complete_df=degrees)
+    return design, combined, np.mean(sampling, axis=0)
 
 
 def combined_by_precision(
@@ -94,6 +101,7 @@ def combined_by_precision(
     others: Mapping[str, int],
     sets: Combined,
     hidden: Collection[str] = (),
+    sampling: Floats | None = None,
 ) -> Combined:
     """Return the coefficients from sums and sets together, each weighted by the other's noise.
 
@@ -109,12 +117,19 @@ def combined_by_precision(
         sets: Estimates from the sets, whose intervals include the errors of the sets.
         hidden: Names of those that the noise of the sums hides, which follow from the sets alone
             where these tell them; none by default.
+        sampling: Least sampling variance of each coefficient; by default that of the sets.
     """
     at = np.array([place for place, name in enumerate(names) if name in others], dtype=np.intp)
     there = np.array([others[names[place]] for place in at], dtype=np.intp)
     within, other = (np.zeros((len(names), len(names))) for _ in range(2))
     within[np.ix_(at, at)] = sets.within[np.ix_(there, there)]
     other[np.ix_(at, at)] = sets.variance[np.ix_(there, there)]
+    if sampling is not None:
+        # Values that are unrelated within a bin may vary less in the sets than in the file.
+        lacking = np.sqrt(np.maximum(sampling / np.maximum(np.diag(within), 1e-300), 1.0))
+        lacking[np.diag(within) == 0] = 1.0
+        more = within * (np.outer(lacking, lacking) - 1)
+        within, other = within + more, other + more
     own, other = declared.variance - within, other - within
     least = _LEAST_NOISE * np.diag(within)
     for noise in (own, other):
@@ -148,9 +163,9 @@ def _declared_as(bundle: Bundle, formula: Formula) -> DeclaredAnalysis | None:
     return next((each for each in declared if same_analysis(formula, each, schema)), None)
 
 
-def _sums_of(bundle: Bundle, regression: DeclaredRegression) -> tuple[Totals, Totals] | None:
-    moments = scores = None
-    # In the order in which they were paid, whatever the order of the file: the last scores answer.
+def _sums_of(bundle: Bundle, regression: DeclaredRegression) -> tuple[Totals, list[Totals]] | None:
+    moments, scores = None, list[Totals]()
+    # In the order in which they were paid, whatever the order of the file.
     for item in sorted(bundle.measured, key=lambda item: item.grant):
         if not isinstance(item, Totals):
             continue
@@ -162,8 +177,8 @@ def _sums_of(bundle: Bundle, regression: DeclaredRegression) -> tuple[Totals, To
             and of.features == regression.features
             and of.outcome == regression.outcome
         ):
-            scores = item
-    return None if moments is None or scores is None else (moments, scores)
+            scores.append(item)
+    return None if moments is None or not scores else (moments, scores)
 
 
 def _same_family(design: Design, regression: DeclaredRegression) -> bool:
@@ -175,16 +190,19 @@ def _same_family(design: Design, regression: DeclaredRegression) -> bool:
 
 def _transform(
     design: Design, public: Frame, regression: DeclaredRegression, schema: Schema
-) -> Floats:
+) -> Floats | None:
     """Return the matrix that maps coefficients of the features to those of the design's columns.
 
-    Both describe the same means at the made-up rows of the design.
+    Both describe the same means at the made-up rows of the design. None if they do not.
     """
     features = [np.ones((public.rows, 1))]
     for term in regression.analysis.terms:
         parts = [_made_up(each, public, regression, schema) for each in term]
         features.append(reduce(_products, parts))
-    return np.asarray(np.linalg.lstsq(design.x[0], np.hstack(features), rcond=None)[0])
+    x, whole = design.x[0], np.hstack(features)
+    found = np.linalg.lstsq(x, whole, rcond=None)[0]
+    same = x.shape[1] == whole.shape[1] and np.allclose(x @ found, whole, atol=_SAME)
+    return np.asarray(found) if same else None
 
 
 def _made_up(

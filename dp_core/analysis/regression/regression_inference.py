@@ -13,7 +13,7 @@ from dp_core.analysis.query.answer_notes import MOVED
 from dp_core.analysis.query.term_intervals import Ends
 from dp_core.analysis.regression.analysis import Analysis, analyse, combine_fits
 from dp_core.analysis.regression.declared_estimates import combined_by_precision, declared_estimates
-from dp_core.analysis.regression.design import FAMILIES, Design, Family
+from dp_core.analysis.regression.design import FAMILIES, Design, Family, Floats
 from dp_core.analysis.regression.fitting import (
     Fit,
     coefficient_columns,
@@ -53,6 +53,7 @@ from dp_core.analysis.regression.survey_answer import (
 from dp_core.bundle.reading import Bundle
 from dp_core.bundle.report.example_code import size_factor
 from dp_core.bundle.statement.sections import TOLERANCE as WEIGHTS_OFF
+from dp_core.client.released import Totals
 from dp_core.errors import BadInput, nearest
 from dp_core.inference.combine import Combined
 from dp_core.inference.combining_rules import (
@@ -68,7 +69,9 @@ from dp_core.inference.combining_rules import (
 from dp_core.inference.formulas.formula import Formula, read_formula
 from dp_core.inference.intervals import interval
 from dp_core.inference.measured_relations import list_groups
+from dp_core.kernel.questions.regressions.shortened import SecondMoments
 
+_FURTHEST = 10.0  # usual effects of which no logarithm has more
 FROM_SUMS = (
     "This formula was declared: the answer combines the sums that were measured for it with the"
     " sets, each weighted by its precision."
@@ -243,30 +246,52 @@ def infer(
 
 
 def _with_sets(
-    bundle: Bundle, sets: Analysis, design: Design, declared: Combined, frames: Sequence[Frame]
+    bundle: Bundle,
+    sets: Analysis,
+    design: Design,
+    declared: Combined,
+    of_file: Floats,
+    frames: Sequence[Frame],
 ) -> tuple[Analysis, tuple[NotGiven, ...]]:
-    """Return a declared analysis, combined with that of the sets, and what noise hides in both."""
+    """Return a declared analysis, combined with that of the sets, and what noise hides in both.
+
+    Args:
+        bundle: The release.
+        sets: The analysis of the sets.
+        design: Design of the declared analysis.
+        declared: Its coefficients.
+        of_file: Their variance by the sampling of the file, shape (coefficients,).
+        frames: Complete rows of each set.
+    """
     assert sets.combined is not None
     formula, names = sets.formula, coefficient_names(design)
+    # The declared answer has used the second moments, which therefore do not count again.
+    others = [
+        item
+        for item in bundle.measured
+        if not (isinstance(item, Totals) and isinstance(item.of, SecondMoments))
+    ]
+    bundle = replace(bundle, measured=others)
     found = corrected(bundle, formula, sets.design, frames, sets.fits, sets.combined)
     assert found.combined is not None
-    sampling = dict(zip(sets.names, np.diag(sets.combined.within).tolist(), strict=True))
     # A coefficient that the sets do not have may have any of the usual effects.
     largest = max(found.effects.values(), default=math.inf)
+    effects = np.array([found.effects.get(name, largest) for name in names])
 
     def errors(of: Combined) -> dict[str, float]:
         """Return the standard error of each coefficient by noise, in usual effects."""
-        return {
-            name: math.sqrt(max(variance - sampling.get(name, 0.0), 0.0))
-            / found.effects.get(name, largest)
-            for name, variance in zip(names, np.diag(of.variance).tolist(), strict=True)
-        }
+        noise = np.sqrt(np.maximum(np.diag(of.variance) - of_file, 0.0)) / effects
+        if design.outcome.family != "linear":
+            # Far beyond all usual effects, noise has separated a level.
+            far = np.abs(of.estimate) / effects / _FURTHEST
+            noise = np.maximum(noise, np.where(far > 1, far, 0.0))
+        return dict(zip(names, noise.tolist(), strict=True))
 
     lost = {name for each in found.not_given for name in each.coefficients}
     places = {name: at for at, name in enumerate(sets.names) if name not in lost}
     of_sums = hidden_by_noise(errors(declared))
     hidden = {name for each in of_sums for name in each.coefficients}
-    both = combined_by_precision(names, declared, places, found.combined, hidden)
+    both = combined_by_precision(names, declared, places, found.combined, hidden, of_file)
     return Analysis(formula, design, (), both), hidden_by_noise(errors(both), "declared sums")
 
 

@@ -59,6 +59,8 @@ _CHANCE = 2.0
 """Standard deviations of the noise by which sets may differ from a noisy table."""
 _MOST_EFFECT = 4.0
 """Largest usual effect on a logarithm: odds or counts that are 55 times as large."""
+_LEAST_MOMENT = 0.02
+"""Least second moment of a feature that was scaled to about 1."""
 _MOST_CELLS = 1 << 20
 """Most cells of a table whose noise is computed."""
 
@@ -276,10 +278,20 @@ class TableNoise:
             found[frozenset(trend.pair)] = error / (records * _spread(trend, self.pooled))
         for item in bundle.measured:
             if isinstance(item, Totals) and isinstance(item.of, SecondMoments):
-                # Of features with unit second moments; one off the diagonal has half the variance.
+                # Entries off the diagonal have half the variance.
                 own = math.sqrt(item.variance / 2) / (UNIT**2 * records)
-                names = own_places(item.of.features, with_values(self.schema, item.of.clique))
-                found |= {frozenset(pair): own for pair in combinations(names, 2)}
+                one, other = np.triu_indices(item.of.predictors)
+                moments = item.values[one == other] / (UNIT**2 * records)
+                size = {
+                    name: math.sqrt(max(float(moments[list(places)].min()), _LEAST_MOMENT))
+                    for name, places in own_places(
+                        item.of.features, with_values(self.schema, item.of.clique)
+                    ).items()
+                }
+                found |= {
+                    frozenset(pair): own / (size[pair[0]] * size[pair[1]])
+                    for pair in combinations(size, 2)
+                }
         return found
 
     def _groups(self) -> dict[tuple[str, ...], Codes]:

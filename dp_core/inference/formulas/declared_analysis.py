@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+import ast
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -14,8 +14,14 @@ from numpy.typing import NDArray
 
 from dp_core.errors import BadInput
 from dp_core.inference.formulas.factors import Factor
-from dp_core.inference.formulas.formula import Formula, check_levels, read_formula, written_name
-from dp_core.inference.formulas.grammar import BARE
+from dp_core.inference.formulas.formula import (
+    Formula,
+    check_levels,
+    is_column,
+    read_formula,
+    written_name,
+)
+from dp_core.inference.formulas.grammar import BARE, parse
 from dp_core.schema.bin_values import legal_range
 from dp_core.schema.definition import Column, Schema
 
@@ -126,7 +132,8 @@ def declared_analysis(text: str, schema: Schema) -> DeclaredAnalysis:
             " rows; write the numbers, as in I((age - 40) / 10)."
         )
     columns = [schema.column(name) for name in formula.columns]
-    check_levels(formula, {each.name: [level.label for level in each.levels] for each in columns})
+    labels = {each.name: [level.label for level in each.levels] for each in columns if each.levels}
+    check_levels(formula, labels)
     described = formula.description
     outcome = _factor(formula, described.lhs_termlist[0].factors[0], schema)
     if outcome.is_event:
@@ -139,6 +146,7 @@ def declared_analysis(text: str, schema: Schema) -> DeclaredAnalysis:
         for term in sorted(described.rhs_termlist, key=lambda term: len(term.factors))
         if term.factors
     )
+    _check_spelling(formula, labels)
     _check_terms(formula, terms)
     count = 1 + sum(prod(_width(schema.column(each.column)) for each in term) for term in terms)
     count *= _width(schema.column(outcome.column))
@@ -183,7 +191,7 @@ def _factor(formula: Formula, factor: Any, schema: Schema) -> DeclaredFactor:
     column = schema.column(name)
     if column.levels:
         # How levels are compared changes neither the model nor what is measured.
-        if name not in formula.by_level or not factor.is_by_level:
+        if not is_column(factor.code, name):
             raise BadInput(
                 f"{said} computes with the levels of {name}; write {name} alone, or"
                 f" C({written_name(name)}, Treatment('level')) for another reference."
@@ -191,12 +199,24 @@ def _factor(formula: Formula, factor: Any, schema: Schema) -> DeclaredFactor:
         return DeclaredFactor(name, written_name(name))
     if factor.is_category:
         raise BadInput(f"{said} treats the number {name} as levels; {FORM}.")
-    if factor.code.replace('"', "'") == f"Q({name!r})":
+    if is_column(factor.code, name):
         return DeclaredFactor(name, written_name(name))
-    found = DeclaredFactor(name, re.sub(r"\bnp\.(\w+)", _bare, factor.code))
+    found = DeclaredFactor(name, _without_np(factor.code))
     if found.is_function:
         found.values(np.array([float(end - column.scale.zero) for end in legal_range(column)]))
     return found
+
+
+def _check_spelling(formula: Formula, categories: Collection[str]) -> None:
+    """Raise BadInput for a category that terms write differently, as in `sex + age:C(sex, Sum)`."""
+    factors = {factor for term in formula.description.rhs_termlist for factor in term.factors}
+    for name in categories:
+        written = sorted(each.code for each in factors if name in each.columns)
+        if len(written) > 1:
+            raise BadInput(
+                f"The formula {formula.text!r:.120} writes {name} as {' and as '.join(written)};"
+                " write it alike in every term."
+            )
 
 
 def _check_terms(formula: Formula, terms: Sequence[tuple[DeclaredFactor, ...]]) -> None:
@@ -216,8 +236,14 @@ def _check_terms(formula: Formula, terms: Sequence[tuple[DeclaredFactor, ...]]) 
                 )
 
 
-def _bare(function: re.Match[str]) -> str:
-    return function[1] if function[1] in BARE else function[0]
+def _without_np(code: str) -> str:
+    """Return a factor in which functions of `BARE` have no `np.`."""
+    tree = parse(code, code)
+    for node in ast.walk(tree):
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and isinstance(called, ast.Attribute) and called.attr in BARE:
+            node.func = ast.Name(called.attr)
+    return ast.unparse(tree)
 
 
 def _codes(factors: Iterable[DeclaredFactor]) -> list[str]:

@@ -92,13 +92,13 @@ def read_formula(text: str, columns: Sequence[str]) -> Formula:
         for factor in term.factors:
             _, found = read_factor(factor.code, columns, text)
             used += found
-            if len(found) == 1 and _by_itself(factor.code, found[0]):
+            if len(found) == 1 and is_column(factor.code, found[0]):
                 by_level.append(found[0])
         terms.append(tuple(dict.fromkeys(used)))
     _, outcome_columns = read_factor(outcome, columns, text)
     if not outcome_columns:
         raise BadInput(f"The left side of {text!r:.120} names no column of the release.")
-    if len(outcome_columns) == 1 and _by_itself(outcome, outcome_columns[0]):
+    if len(outcome_columns) == 1 and is_column(outcome, outcome_columns[0]):
         by_level.append(outcome_columns[0])
     both = [name for name in outcome_columns if any(name in term for term in terms)]
     if both:
@@ -245,7 +245,9 @@ def _model_description(text: str) -> Any:
     from patsy.parse_formula import parse_formula
 
     try:
-        terms, factors = _size(parse_formula(text))
+        tree = parse_formula(text)
+        _check_powers(tree, text)
+        terms, factors = _size(tree)
         if terms <= MAX_TERMS and factors <= MAX_FACTORS:
             return ModelDesc.from_formula(text)
     except (RecursionError, MemoryError):
@@ -263,6 +265,18 @@ def _model_description(text: str) -> Any:
     if (last := text.rstrip()[-1:]) in ("~", "+", "-", "*", ":", "/"):
         raise BadInput(f"In the formula {text!r:.120} a column is missing after the last {last}.")
     raise BadInput(f"The formula {text!r:.120} does not parse ({reason}); {_HOW}.")
+
+
+def _check_powers(tree: Any, text: str) -> None:
+    """Raise BadInput for a power of one column, which formulas read as the column itself."""
+    if tree.type == "**" and not tree.args[0].args:
+        name, power = (each.token.extra for each in tree.args)
+        raise BadInput(
+            f"In the formula {text!r:.120}, {name}**{power} would be {name} itself; the power is"
+            f" written I({name}**{power})."
+        )
+    for each in tree.args:
+        _check_powers(each, text)
 
 
 def _size(tree: Any) -> tuple[int, int]:
@@ -344,13 +358,15 @@ def written_name(name: str) -> str:
     return name if plain else f"Q({name!r})"
 
 
-def _by_itself(code: str, column: str) -> bool:
-    """Whether a factor is the column as it is, or C(column) with its levels as they are."""
-    plain = code.replace(" ", "").replace('"', "'")
-    own = {column, f"Q('{column}')"}
-    return plain in own or any(
-        plain.startswith((f"C({name})", f"C({name},")) and "levels=" not in plain for name in own
-    )
+def is_column(code: str, column: str) -> bool:
+    """Return whether a factor is the column as it is, or C(column) with its levels as they are."""
+    node = parse(code, code)
+    if isinstance(node, ast.Call) and function_of(node) == "C":
+        named = {each.arg for each in node.keywords}
+        if len(node.args) > 2 or not named <= {"contrast"}:
+            return False
+        node = node.args[0]
+    return _name_of(node) == column
 
 
 def check_formula(formula: str, schema: Schema) -> None:

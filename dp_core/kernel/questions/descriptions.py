@@ -135,7 +135,9 @@ def of_type(hint: Any, value: Any) -> Any:
     if get_origin(hint) is tuple:
         if type(value) is not list:
             raise ValueError("Expected a list.")
-        if inner == (*{*map(type, value)}, ...):
+        # privacy: by identity, because the class of a class may define what equals it.
+        alike = inner[0] in (int, str) and all(type(each) is inner[0] for each in value)
+        if alike and inner[1:] == (...,):
             return tuple(value)
         kinds = inner[:1] * len(value) if inner[-1:] == (...,) else inner
         return tuple(of_type(*pair) for pair in zip(kinds, value, strict=True))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -45,18 +46,34 @@ class DeclaredFit:
 
     Attributes:
         coefficients: In the units of the features, shape (residuals, features).
-        covariance: Their covariance from sampling and noise, shape (k, k) for the k coefficients,
-            level by level.
+        noise: Their covariance from noise and errors of the model records, shape (k, k) for the k
+            coefficients, level by level.
+        sampling: Their covariance from the sampling of the file, same shape.
     """
 
     coefficients: Floats
-    covariance: Floats
+    noise: Floats
+    sampling: Floats
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance of the coefficients, shape (k, k)."""
+        return self.noise + self.sampling
+
+    def with_earlier(self, earlier: DeclaredFit) -> DeclaredFit:
+        """Return both estimates weighted by the precision of their noise."""
+        part = np.linalg.solve(self.noise + earlier.noise, self.noise).T
+        apart = (earlier.coefficients - self.coefficients).ravel()
+        moved = (part @ apart).reshape(self.coefficients.shape)
+        return DeclaredFit(
+            self.coefficients + moved, _symmetric(self.noise - part @ self.noise), self.sampling
+        )
 
 
 def declared_fits(
     regression: DeclaredRegression,
     moments: Totals,
-    scores: Totals,
+    scores: Sequence[Totals],
     sets: Sequence[Codes],
     *,
     records: float,
@@ -66,7 +83,7 @@ def declared_fits(
     Args:
         regression: The regression.
         moments: Noisy `SecondMoments` of the release.
-        scores: Noisy `Scores` of the release.
+        scores: Noisy `Scores` of the release, in the order in which they were measured.
         sets: Records of each set, shape (records, columns), in stored codes and in the order of
             `DeclaredAnalysis.columns`; records with missing values are left out.
         records: Number of records of the file without missing values.
@@ -76,7 +93,13 @@ def declared_fits(
         [thinned(codes, MODEL_RECORDS // len(complete)) for codes in complete]
     )
     found = estimated_moments(regression, moments, together, records)
-    return tuple(_fit(regression, found, scores, codes, records) for codes in complete)
+    return tuple(
+        reduce(
+            lambda earlier, later: later.with_earlier(earlier),
+            (_fit(regression, found, each, codes, records) for each in scores),
+        )
+        for codes in complete
+    )
 
 
 def coefficients_near(
@@ -152,12 +175,18 @@ def _fit(
     values, vectors = np.linalg.eigh(own)
     root = (vectors * np.sqrt(values)) @ vectors.T
     known = model.information(found) * max(records, 1.0) + usual * np.eye(q * p)
-    covariance = covariance + root @ np.linalg.inv(known) @ root
-    # The second moments are noisy too; their error scales the move.
-    covariance = covariance + np.eye(q * p) * moments.uncertain**2 * float(move @ move)
+    sampling = root @ np.linalg.inv(known) @ root
     out = np.kron(np.eye(q), basis)
-    covariance = out @ covariance @ out.T
-    return DeclaredFit(at + (out @ move).reshape(q, p), (covariance + covariance.T) / 2)
+    # The second moments err too, which scales the move.
+    moved = (out @ move).reshape(q, p)
+    drawn = np.linalg.solve(moments.drawn_x, moments.x) @ moved.T - moved.T
+    apart = drawn.transpose(0, 2, 1).reshape(len(drawn), -1)
+    noise = out @ covariance @ out.T + apart.T @ apart / len(apart)
+    return DeclaredFit(at + moved, _symmetric(noise), _symmetric(out @ sampling @ out.T))
+
+
+def _symmetric(matrix: Floats) -> Floats:
+    return np.asarray((matrix + matrix.T) / 2)
 
 
 def _inverse(slope: Floats, weight: float) -> Floats:

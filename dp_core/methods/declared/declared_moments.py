@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,24 +14,50 @@ from dp_core.kernel.questions.regressions.shortened import LONGEST, UNIT, Second
 from dp_core.methods.declared.declared_regression import Codes, DeclaredRegression, Floats
 from dp_core.methods.declared.whitening import from_whole, positive
 
+DRAWS = 200
+"""Number of draws of what the moments may be."""
+
+_CHANCE = 3.0
+"""Standard deviations of the noise by which model records may differ from a noisy moment."""
 _TWICE = 181 / 128  # factor of the entries off the diagonal
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Moments:
     """Estimated mean second moments of the features of the predictors and of the outcome.
 
+    Features z are those of the predictors, p, and then of the outcome, q. Their combinations w =
+    z'T have moments of about 1.
+
     Attributes:
-        all: Mean of z z', shape (p + q, p + q), where z has the p features of the predictors and
-            then the q features of the outcome.
+        scaled: Mean of w w', shape (p + q, p + q).
+        errors: Standard deviation of the error of each entry, same shape.
+        transform: T, shape (p + q, p + q).
         predictors: p, the number of features of the predictors.
-        uncertain: Standard deviation of the noise of an entry, for features that are scaled to
-            moments of about 1.
     """
 
-    all: Floats
+    scaled: Floats
+    errors: Floats
+    transform: Floats
     predictors: int
-    uncertain: float
+
+    @property
+    def all(self) -> Floats:
+        """Mean of z z', shape (p + q, p + q)."""
+        return self._unscaled(self.scaled)
+
+    @cached_property
+    def drawn_x(self) -> Floats:
+        """Draws of what the mean of x x' may be, shape (draws, p, p); always the same."""
+        drawn = np.random.default_rng(0).normal(size=(DRAWS, *self.errors.shape))
+        triangle = np.triu(drawn * self.errors)
+        errors = triangle + np.triu(triangle, 1).transpose(0, 2, 1)
+        found = [self._unscaled(positive(self.scaled + each)) for each in errors]
+        return np.array(found)[:, : self.predictors, : self.predictors]
+
+    def _unscaled(self, scaled: Floats) -> Floats:
+        back = np.linalg.inv(self.transform)
+        return np.asarray(back.T @ scaled @ back)
 
     @property
     def x(self) -> Floats:
@@ -59,7 +87,8 @@ def estimated_moments(
 
     What the length limit took from the sums is estimated from the model records and added
     (`measured_moments`). The noisy moments are then shrunk towards those of the model records, the
-    more the larger their noise is (James and Stein 1961).
+    more the larger their noise is (James and Stein 1961), but hardly where these differ from them
+    by more than chance.
 
     Args:
         regression: The regression.
@@ -67,21 +96,47 @@ def estimated_moments(
         codes: Model records without missing values, shape (records, columns).
         records: Number of records of the file without missing values.
     """
-    found, _, transform, variance = measured_moments(regression, answer, codes, records)
-    width = regression.together.width
-    w = features_of(regression, codes) @ transform
+    measured = measured_moments(regression, answer, codes, records)
+    w = features_of(regression, codes) @ measured.transform
     expected = w.T @ w / len(w)
-    off = width * (width - 1) / 2
-    noise = variance * (width + 2 * off / _TWICE**2)
-    part = max(0.0, 1 - noise / max(float(((found - expected) ** 2).sum()), 1e-300))
-    moments = positive(expected + part * (found - expected))
-    back = np.linalg.inv(transform)
-    return Moments(back.T @ moments @ back, regression.features.width, float(np.sqrt(variance)))
+    least = measured.variance / 2 * (1 + np.eye(len(expected)))
+    noise = least * np.outer(measured.factors, measured.factors) ** 2
+    apart = (measured.noisy - expected) ** 2 / noise
+    usual = max(0.0, 1 - 1 / max(float(apart.mean()), 1e-300))
+    # An entry that model records miss by more than chance is as measured, however good the others.
+    part = np.where(apart > _CHANCE**2, np.maximum(1 - 1 / apart, usual), usual)
+    return Moments(
+        positive(expected + part * (measured.noisy - expected)),
+        # If nothing shows it, the model records may still err as much as most of the noise.
+        np.sqrt(np.maximum(part * noise, least / 2)),
+        measured.transform,
+        regression.features.width,
+    )
+
+
+class MeasuredMoments(NamedTuple):
+    """Noisy moments of the transformed features w = z'T.
+
+    Attributes:
+        noisy: Noisy mean of w w', corrected for the length limit, shape (features, features).
+        lost: What the limit takes from this mean in the model records, same shape.
+        transform: T, same shape.
+        variance: Noise variance of an entry of the diagonal before this correction; entries off
+            the diagonal have half of it.
+        factors: Factor of each feature by which the correction multiplies the noise of its entries,
+            shape (features,).
+    """
+
+    noisy: Floats
+    lost: Floats
+    transform: Floats
+    variance: float
+    factors: Floats
 
 
 def measured_moments(
     regression: DeclaredRegression, answer: Totals, codes: Codes, records: float
-) -> tuple[Floats, Floats, Floats, float]:
+) -> MeasuredMoments:
     """Return the noisy moments of the transformed features.
 
     Args:
@@ -89,12 +144,6 @@ def measured_moments(
         answer: Noisy `SecondMoments`.
         codes: Model records without missing values, shape (records, columns).
         records: Number of records of the file without missing values.
-
-    Returns:
-        Four values: the noisy mean of w w', corrected for the length limit, shape (features,
-        features); what the limit takes from this mean in the model records, same shape; the
-        transform T with w = z'T; and the noise variance of an entry of the diagonal. Entries off
-        the diagonal have half of this variance.
     """
     of = answer.of
     assert isinstance(of, SecondMoments)
@@ -110,10 +159,15 @@ def measured_moments(
     # Nothing is known about a level that no model record has, so it is treated as the others.
     unknown = np.diag(whole) <= 1e-12
     part[unknown] = part[~unknown].mean()
-    parts = np.sqrt(np.multiply.outer(part, part))
-    variance = answer.variance / (unit * max(records, 1.0)) ** 2 * float((1 / part).mean()) ** 2
-    transform = from_whole(of.transform, width)
-    return noisy / parts + whole - kept / parts, whole - kept, transform, variance
+    factors = 1 / np.sqrt(part)
+    parts = np.outer(factors, factors)
+    return MeasuredMoments(
+        (noisy - kept) * parts + whole,
+        whole - kept,
+        from_whole(of.transform, width),
+        answer.variance / (unit * max(records, 1.0)) ** 2,
+        factors,
+    )
 
 
 def _square(entries: Floats, width: int) -> Floats:

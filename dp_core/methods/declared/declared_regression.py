@@ -115,6 +115,16 @@ class DeclaredRegression:
         drawn = rng.integers(0, sizes, size=codes.shape)
         return np.where(codes < sizes, codes, drawn).astype(codes.dtype)
 
+    def least_spread(self, codes: Codes) -> float:
+        """Return the least standard deviation of a function of a number in records; 1 without."""
+        by_name = dict(zip(self.features.names, codes.T, strict=False))
+        own = [
+            each
+            for each in self.features.factors
+            if isinstance(each, Number) and len(each.knots) > 2
+        ]
+        return min((float(each.scaled(by_name[each.name]).std()) / ONE for each in own), default=1)
+
     def x(self, codes: Codes) -> Floats:
         """Return the features of records without missing values, shape (records, features)."""
         return np.asarray(self.features.matrix(codes[:, :-1]) / ONE)
@@ -192,7 +202,8 @@ def knots_of(values: Floats) -> list[int]:
         line = np.linspace(values[first], values[last], last - first + 1)
         away = np.abs(values[first : last + 1] - line)
         if away.max() > _APART:
-            found.add(middle := first + int(np.argmax(away)))
+            # The first of nearly equal ones, so that rounding on another machine changes no knot.
+            found.add(middle := first + int(np.argmax(away > away.max() - _APART / 1000)))
             pending += [(first, middle), (middle, last)]
     return sorted(found)
 

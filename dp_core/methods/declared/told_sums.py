@@ -14,7 +14,7 @@ import numpy as np
 
 from dp_core.client.released import Totals
 from dp_core.kernel.counting.domain import Clique
-from dp_core.methods.declared.declared_moments import measured_moments
+from dp_core.methods.declared.declared_moments import MeasuredMoments, measured_moments
 from dp_core.methods.declared.declared_regression import (
     Codes,
     DeclaredRegression,
@@ -81,10 +81,7 @@ class _Told:
     """Noisy moments of transformed features.
 
     Attributes:
-        noisy: Mean of w w', shape (features, features).
-        lost: What the length limit took from it, estimated from the model records.
-        variance: Noise variance of an entry of the diagonal; entries off the diagonal have half of
-            it.
+        measured: The noisy moments.
         records: Number of records of the file without missing values.
         constant: The constant 1 as a combination of the transformed features, shape (features,).
         means: Mean of each feature, shape (features,).
@@ -92,9 +89,7 @@ class _Told:
             (features, features).
     """
 
-    noisy: Floats
-    lost: Floats
-    variance: float
+    measured: MeasuredMoments
     records: float
     constant: Floats
     means: Floats
@@ -104,12 +99,12 @@ class _Told:
     def of(
         cls, regression: DeclaredRegression, answer: Totals, codes: Codes, records: float
     ) -> _Told:
-        noisy, lost, transform, variance = measured_moments(regression, answer, codes, records)
-        back: Floats = np.asarray(np.linalg.inv(transform), dtype=np.float64)
+        measured = measured_moments(regression, answer, codes, records)
+        back: Floats = np.asarray(np.linalg.inv(measured.transform), dtype=np.float64)
         means = regression.together.matrix(codes).mean(axis=0)
         means = means / means[0]
         centred = np.asarray(back - np.outer(back[:, 0], means), dtype=np.float64)
-        return cls(noisy, lost, variance, records, back[:, 0], means, centred)
+        return cls(measured, records, back[:, 0], means, centred)
 
     def sums(self, first: Floats, second: Floats, weights: Sequence[Floats]) -> KnownSums:
         """Return the sums over the records of the products of combinations of features.
@@ -119,11 +114,12 @@ class _Told:
             second: Their factors, also as combinations, same shape.
             weights: Value of each product by cell, one array for each sum.
         """
-        values = np.einsum("ki,kl,li->i", first, self.noisy, second)
-        missed = np.einsum("ki,kl,li->i", first, self.lost, second)
+        values = np.einsum("ki,kl,li->i", first, self.measured.noisy, second)
+        missed = np.einsum("ki,kl,li->i", first, self.measured.lost, second)
+        first, second = (self.measured.factors[:, None] * each for each in (first, second))
         both, across = (first.T @ first) * (second.T @ second), first.T @ second
         # The noise of a symmetric matrix whose entries off the diagonal have half of its variance.
-        noise = self.variance / 2 * (both + across * across.T)
+        noise = self.measured.variance / 2 * (both + across * across.T)
         noise = noise + np.diag((_MISJUDGED * missed) ** 2)
         scale = np.sqrt(np.maximum(np.diag(noise), 1e-300))
         steady = positive(noise / np.outer(scale, scale)) * np.outer(scale, scale)

@@ -308,11 +308,10 @@ def planned_error(
 def _expected_width(plan: Plan, analysis: DeclaredAnalysis) -> float | None:
     """Return the expected width of a declared analysis's intervals relative to the file's own.
 
-    The forecast follows the three sums. The error of the second moments gives that of the public
-    coefficients of the first scores; their noise gives the error of those of the last scores. The
-    variance of the answer has the sampling error of the file, the noise of the last scores, and the
-    error of the second moments, which grows with the distance between the answer and the last
-    public coefficients. For few records or a small epsilon this last part is the largest.
+    The forecast follows the sums. The error of the second moments gives that of the public
+    coefficients of the first scores, which give those of the next. Besides its noise, an estimate
+    from scores has the error of the second moments, which grows with its distance from the public
+    coefficients. Estimates are weighted by their precision, and the file has its sampling error.
 
     The forecast is for a typical file and depends on the budget, the schema and `rows_about` only.
     It is None without `rows_about`, or if the stage has no budget.
@@ -327,15 +326,16 @@ def _expected_width(plan: Plan, analysis: DeclaredAnalysis) -> float | None:
     size, sampling = _size(regression)
     limit = USUAL_LIMITS["linear" if regression.linear else "levels"]
     length = limit * size * math.sqrt(predictors)
-    moments = noise["moments"] * USUAL_LIMITS["moments"] * regression.together.width
+    # Of an entry; the moments of the model records are taken to err as much as the noise.
+    moments = (noise["moments"] * USUAL_LIMITS["moments"] * regression.together.width) ** 2 / 4
     # Squared error of the public coefficients, as a sum over the coefficients.
-    error = coefficients * sampling * moments**2 / 2
-    for part in SCORES[:-1]:
-        of_scores = coefficients * (noise[part] * length) ** 2 * _longer(regression, error)
-        error = of_scores + coefficients * moments**2 / 2 * (error + of_scores)
-    last = (noise[SCORES[-1]] * length) ** 2 * _longer(regression, error)
-    move = error + coefficients * last
-    return math.sqrt(1 + rows * (last + moments**2 * move) / sampling)
+    error = coefficients * sampling * moments
+    precision = 0.0
+    for part in SCORES:
+        of_scores = (noise[part] * length) ** 2 * _longer(regression, error)
+        precision += 1 / (of_scores + moments * (error + coefficients * of_scores))
+        error = coefficients / precision
+    return math.sqrt(1 + rows / (precision * sampling))
 
 
 def _noise(plan: Plan, regression: DeclaredRegression) -> dict[str, float]:

@@ -28,6 +28,10 @@ ONE = 1 << 12
 
 MOST_KNOTS = 1 << 10
 """Largest number of knots of a function."""
+MOST_FACTORS = 8
+"""Largest number of factors of a product."""
+MOST_TERMS = 1 << 16
+"""Largest number of predictors, with which no sum of products overflows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,14 +148,17 @@ class Product:
     """An interaction: all products of the features of its factors.
 
     Attributes:
-        factors: At least two factors.
+        factors: Two to `MOST_FACTORS` factors.
     """
 
     factors: tuple[Factor, ...]
 
     def __post_init__(self) -> None:
-        if len(self.factors) < 2:
-            raise ValueError("A product has at least two factors.")
+        if not 2 <= len(self.factors) <= MOST_FACTORS:
+            raise ValueError(f"A product has 2 to {MOST_FACTORS} factors.")
+        # privacy: so no part of a product is wider than it; lack of memory could tell of the data.
+        if not all(each.width for each in self.factors):
+            raise ValueError("A factor has at least one feature.")
 
     @property
     def width(self) -> int:
@@ -173,8 +180,8 @@ class Features:
     all: tuple[Predictor, ...] = ()
 
     def __post_init__(self) -> None:
-        if len({*self.all}) != len(self.all):
-            raise ValueError("Predictors must be different.")
+        if len({*self.all}) != len(self.all) or len(self.all) > MOST_TERMS:
+            raise ValueError(f"Predictors must be different, and at most {MOST_TERMS:,}.")
         if len(self.claimed_codes()) != len(self.names):
             raise ValueError("Predictors of the same column must have the same codes.")
 
@@ -225,4 +232,4 @@ def _products(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.in
     """Return all products of the features of each cell, the last factor's fastest."""
     # privacy: each entry is at most `ONE`, and where one has at most one entry, so have products.
     found = (one[:, :, None] * other[:, None, :] + ONE // 2) // ONE
-    return np.asarray(found.reshape(len(one), -1))
+    return np.asarray(found.reshape(len(one), one.shape[1] * other.shape[1]))

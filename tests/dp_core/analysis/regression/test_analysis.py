@@ -248,7 +248,7 @@ def bad(said, text, tables, **options):
         ("np.log(age * 0) ~ pay", None, "is not finite in 400 rows of set 1"),
         ("pay ~ np.log(sex)", None, "cannot be computed"),
         ("pay ~ np.nothing(age)", None, "no function 'np.nothing'"),
-        ("pay ~ C(sex, Treatment('m'))", None, "cannot be computed"),
+        ("pay ~ C(sex, Treatment('m'))", None, "no level 'm'"),
         ("pay ~ age + I(3 * age)", None, "collinear: I(3 * age) is a combination"),
         ("pay ~ sex + C(sex)", None, "in every set"),
         ("pay > 500 ~ age", None, "one value"),

@@ -48,6 +48,13 @@ def test_sets_that_contradict_the_sums_count_for_little():
     assert found.variance[0, 0] == pytest.approx(1 + 1 / (1 / 2 + 1 / 98))
 
 
+def test_sets_that_vary_too_little_do_not_narrow_the_sampling_error():
+    sums, sets = estimates([1.0], [5.0], [5.0]), estimates([1.0], [2.0], [1.0])
+    found = combined_by_precision(["x"], sums, {"x": 0}, sets, sampling=np.array([4.0]))
+    # Sampling of variance 4 in both; noise of variance 1 in both.
+    assert found.variance[0, 0] == pytest.approx(4 + 1 / 2)
+
+
 def test_what_the_noise_of_the_sums_hides_follows_from_the_sets_alone():
     sums, sets = estimates([50.0], [400.0], [1.0]), estimates([1.0], [2.0], [1.0])
     found = combined_by_precision(["x"], sums, {"x": 0}, sets, {"x"})

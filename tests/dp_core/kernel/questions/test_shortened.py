@@ -504,6 +504,8 @@ WIDE = Features((Levels(name="x", size=MOST_PREDICTORS + 1),))
                 {**fields_json(X), "knots": [[at, 0] for at in range(MOST_KNOTS + 1)]},
                 {"name": "x", "size": 9},
                 {"factors": [fields_json(Y)]},
+                {"factors": [fields_json(Y)] * 9},
+                {"factors": [fields_json(Y), {"name": "k", "size": 1}]},
                 {"factors": [{"factors": [fields_json(Y), fields_json(G)]}, fields_json(Y)]},
             )
         ),
@@ -531,6 +533,22 @@ WIDE = Features((Levels(name="x", size=MOST_PREDICTORS + 1),))
 def test_a_description_that_is_none_is_refused(sum, change):
     with pytest.raises((ValueError, TypeError)):
         sum_from_json({**sum.to_json(), **change})
+
+
+class _EqualToAll(type):
+    __hash__ = type.__hash__
+
+    def __eq__(cls, other):
+        return True
+
+
+def test_a_list_whose_class_equals_every_class_is_no_pair_of_whole_numbers():
+    class Pair(list, metaclass=_EqualToAll):
+        __hash__ = object.__hash__
+
+    number = Number(name="x", positions=9, knots=(Pair([0, -ONE]), Pair([16, ONE])))
+    with pytest.raises(ValueError, match="Expected a list"):
+        rebuilt(SecondMoments, moments((C, C), 99, Features((number,))))
 
 
 @pytest.mark.parametrize(

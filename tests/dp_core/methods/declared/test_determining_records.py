@@ -43,7 +43,8 @@ def codes_of(regression, rng):
 
 def moments_of(regression, codes):
     z = features_of(regression, codes)
-    return Moments(z.T @ z / len(z), regression.features.width, 0.0)
+    moments = z.T @ z / len(z)
+    return Moments(moments, 0 * moments, np.eye(len(moments)), regression.features.width)
 
 
 def test_records_that_determine_every_coefficient_are_left_as_they_are():
@@ -100,8 +101,8 @@ def test_sums_determine_the_coefficient_of_a_level_that_no_set_has(formula):
     )
     without = [codes[codes[:, 1] != 2][part::2] for part in (0, 1)]
 
-    own, *_ = declared_fits(regression, moments, scores, [codes, codes], records=ROWS)
-    found, *_ = declared_fits(regression, moments, scores, without, records=ROWS)
+    own, *_ = declared_fits(regression, moments, [scores], [codes, codes], records=ROWS)
+    found, *_ = declared_fits(regression, moments, [scores], without, records=ROWS)
 
     errors = np.sqrt(np.diag(own.covariance))
     place = 3  # of level c

@@ -168,6 +168,7 @@ columns:
   income: {{type: number, min: 0, max: 1000, bins: 4, missing: level}}
   born:   {{type: date, min: 1990-01-01, max: 2009-12-31, bins: year}}
   flag:   {{type: integer, min: 0, max: 1}}
+  home town: {{type: category, levels: [s, t]}}
   grown:  {{type: ordinal, levels: [child, adult], follows: age, edges: [15]}}
   one:    {{type: category, levels: [only]}}
   fixed:  {{type: integer, min: 3, max: 3}}
@@ -205,11 +206,13 @@ def read(tmp_path):
         ('["income~age+age"]', "income", ("age",)),
         ("[\"income ~ Q('age') + C(sex)\"]", "income", ("age", "sex")),
         ('["income ~ `age`"]', "income", ("age",)),
+        ("[\"income ~ Q('home town')\"]", "income", ("Q('home town')",)),
         ('["income ~ 1"]', "income", ()),
         ('["flag ~ born"]', "flag", ("born",)),
         ('["state ~ pay"]', "state", ("pay",)),
         ("[\"np.log(income + 1) ~ C(sex, Treatment('male'))\"]", "log(income + 1)", ("sex",)),
         ('["income ~ np.square(age) + C(sex, Sum)"]', "income", ("np.square(age)", "sex")),
+        ('["income ~ I(age == 40)"]', "income", ("I(age == 40)",)),
         ('["income ~ I(age**2) + age"]', "income", ("I(age ** 2)", "age")),
     ],
 )
@@ -295,6 +298,19 @@ MISTAKES = {
     "two numbers": ('["income ~ I(age * flag)"]', ["analyses[1]", "a function of age and flag"]),
     "learning": ('["income ~ center(age)"]', ["analyses[1]", "center, which learns"]),
     "an event": ('["age > 40 ~ sex"]', ["analyses[1]", "the event age > 40"]),
+    "own levels, unnamed": (
+        "[\"income ~ C(sex, Treatment, ['male'])\"]",
+        ["analyses[1]", "the levels of sex"],
+    ),
+    "two spellings": (
+        "[\"income ~ sex + age + age:C(sex, Treatment('male'))\"]",
+        ["analyses[1]", "writes sex as C(sex, Treatment('male')) and as sex"],
+    ),
+    "a power": ('["income ~ age**2"]', ["analyses[1]", "written I(age**2)"]),
+    "a level beside its column": (
+        "[\"income ~ sex + age + age:C(sex == 'male')\"]",
+        ["analyses[1]", "the levels of sex"],
+    ),
     "a level": ("[\"income ~ I(sex == 'male')\"]", ["analyses[1]", "the levels of sex"]),
     "no level": ("[\"income ~ C(sex, Treatment('men'))\"]", ["no level 'men'", "female, male"]),
     "number as levels": ('["income ~ C(age)"]', ["analyses[1]", "the number age as levels"]),
@@ -308,7 +324,7 @@ MISTAKES = {
     "derived column": ('["income ~ grown"]', ["analyses[1]", "derived from 'age'", "use 'age'"]),
     "private levels": ('["income ~ town"]', ["analyses[1]", "'town'", "chosen privately"]),
     "twice": ('["income ~ age + sex", "income ~ sex + age"]', ["analyses[2]", "declared twice"]),
-    "column twice": ('["income ~ sex + C(sex)"]', ["analyses[1]", "has sex twice"]),
+    "column twice": ("[\"income ~ age + Q('age')\"]", ["analyses[1]", "has age twice"]),
     "both sides": ('["income ~ income + age"]', ["analyses[1]", "both sides"]),
     "too many formulas": (f"{['income ~ age'] * 21}", ["21 analyses", "at most 20"]),
     "no formula": ("[]", ["analyses", "is empty"]),
