@@ -16,13 +16,14 @@ from dp_core.analysis.regression.frames import Frame, levels_of, measured_codes,
 from dp_core.analysis.regression.survey_sample import Sample
 from dp_core.bundle.report.provenance import enumeration
 from dp_core.errors import BadInput
-from dp_core.inference.formulas.formula import Formula, check_factors, compared_with
+from dp_core.inference.formulas.formula import Formula, check_factors, compared_with, is_column
 from dp_core.schema.definition import Schema
 
 Floats = NDArray[np.float64]
 Family = Literal["linear", "logistic", "multinomial", "poisson"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
+_HIDDEN = 0.5  # part of a function's variance that bins must leave
 MAX_COLUMNS = 5_000
 """Most columns of a design; a regression of this size takes minutes."""
 
@@ -66,6 +67,8 @@ class Design:
             not determine them, shape (rows, columns); empty if there are none.
         undetermined: Their names.
         references: Reference level of each category whose levels have coefficients.
+        hidden_in_bins: Names of columns of x that are functions of numbers which vary mostly within
+            bins; found if numbers enter by their means in a bin.
     """
 
     names: tuple[str, ...]
@@ -80,6 +83,7 @@ class Design:
     also: tuple[Floats, ...] = ()
     undetermined: tuple[str, ...] = ()
     references: Mapping[str, str] = field(default_factory=dict)
+    hidden_in_bins: tuple[str, ...] = ()
 
 
 def make_design(
@@ -157,8 +161,10 @@ def make_design(
     outcome, y = _coded_outcome(formula, schema, family, levels, y, first)
     weights = tuple(frame.weights for frame in frames if frame.weights is not None)
     terms = _terms(description.rhs_termlist, right)
+    hidden: tuple[str, ...] = ()
     if by_bin:
-        x = bin_means(formula, frames, schema, terms, x)
+        raw, x = x, bin_means(formula, frames, schema, terms, x)
+        hidden = _hidden_in_bins(formula, names, terms, raw, x)
     samples = tuple(frame.sample for frame in frames if frame.sample is not None)
     corners = None
     with contextlib.suppress(*uncomputable), np.errstate(all="ignore"):
@@ -166,6 +172,7 @@ def make_design(
     design = Design(
         *(names, outcome, tuple(y), tuple(x), tuple(notes), weights, terms, samples, corners),
         references=references,
+        hidden_in_bins=hidden,
     )
     if len(np.unique(np.concatenate(y))) < 2:
         raise BadInput(f"{formula.outcome} has only one value, so there is nothing to model.")
@@ -217,6 +224,30 @@ def bin_means(
             for name in numbers:
                 every[:, at] += slopes[name] * _cell_means(cells, own * off[name])
     return np.split(every, rows)
+
+
+def _hidden_in_bins(
+    formula: Formula,
+    names: Sequence[str],
+    terms: Sequence[int],
+    raw: Sequence[Floats],
+    means: Sequence[Floats],
+) -> tuple[str, ...]:
+    """Return the columns of functions of which at least half of the variance lies within bins.
+
+    Means of bins leave the slope of a number as it is, but not that of a function which the mean of
+    the outcome does not follow within the bins, such as `I(age == 40)`.
+    """
+    functions = [
+        any(not is_column(each.code, name) for each in term.factors for name in each.columns)
+        for term in formula.description.rhs_termlist
+    ]
+    whole, left = (np.concatenate(each).var(axis=0) for each in (raw, means))
+    return tuple(
+        name
+        for name, term, one, other in zip(names, terms, whole, left, strict=True)
+        if functions[term] and other <= _HIDDEN * one
+    )
 
 
 def _slopes_within(

@@ -203,16 +203,23 @@ def hidden_by_noise(errors: Mapping[str, float], of: str = "tables") -> tuple[No
 
 
 def _undetermined(design: Design) -> tuple[NotGiven, ...]:
-    """Return the coefficients that some set does not determine, if there are any."""
-    names = design.undetermined
-    if not names:
-        return ()
-    reason = (
-        f"{listed(names)}: some set has no such record, or too few to tell it from the other terms."
-        " Where a set has such records, they are fitted separately, so that they do not count as"
-        " the reference level."
-    )
-    return (NotGiven("not-in-every-set", names, reason, None),)
+    """Return the coefficients that some set, or the bins, do not determine, if there are any."""
+    found = []
+    if names := design.undetermined:
+        reason = (
+            f"{listed(names)}: some set has no such record, or too few to tell it from the other"
+            " terms. Where a set has such records, they are fitted separately, so that they do not"
+            " count as the reference level."
+        )
+        found.append(NotGiven("not-in-every-set", names, reason, None))
+    if names := tuple(name for name in design.hidden_in_bins if name in design.names):
+        reason = (
+            f"{listed(names)}: most of its variance lies within bins, where values of the sets are"
+            " unrelated to other columns. A formula that is declared, or asked at a question desk,"
+            " is answered without bins."
+        )
+        found.append(NotGiven("bins", names, reason, None))
+    return tuple(found)
 
 
 def _not_measured(bundle: Bundle, formula: Formula, noise: TableNoise) -> Iterator[NotGiven]:

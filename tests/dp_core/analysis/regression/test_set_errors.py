@@ -456,3 +456,23 @@ def test_codes_are_those_of_bins_and_levels():
     (one, *_) = frames_of("pay ~ job")
     found = codes_of(SCHEMA.column("job"), one.data["job"])
     np.testing.assert_array_equal(found, people()[0].column("job"))
+
+
+@pytest.mark.parametrize("hidden", ["I(age == 40)", "I(age >= 88)", "np.sin(age)"])
+def test_a_function_that_varies_within_bins_is_not_given(hidden):
+    """The mean of its bin says nothing about the outcome where the function itself changes."""
+    rng = np.random.default_rng(6)
+    age = rng.integers(18, 91, 2000)
+    file = pd.DataFrame({"age": age, "pay": np.clip(age + rng.normal(0, 9, 2000), 0, 149.9)})
+    age_bins = {"type": "integer", "min": 18, "max": 90, "edges": [18, 35, 50, 70, 91]}
+    columns = {"age": age_bins, "pay": {"type": "number", "min": 0, "max": 150, "bins": 15}}
+    made = dp.release(
+        file, schema={"version": 1, "title": "Pay", "columns": columns}, epsilon=20, sets=3, seed=1
+    )
+    answer = made.infer(f"pay ~ age + {hidden}")
+    gone = {name: each.kind for each in answer.not_given for name in each.coefficients}
+    assert gone == {name: "bins" for name in gone}
+    assert any(name.startswith(hidden) for name in gone)
+    assert "age" in {each.name for each in answer.coefficients}
+    kept = made.infer("pay ~ I(age ** 2) + I(age > 50)").not_given
+    assert not [each for each in kept if "declared" in each.reason and each.kind == "bins"]
