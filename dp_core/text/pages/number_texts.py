@@ -69,14 +69,16 @@ def percentage(part: int, whole: int) -> str:
 
 
 def four_digits(value: float) -> str:
-    """Return a number with four decimals at most, for a table of results.
+    """Return a number with four digits, for a table of results.
 
     >>> four_digits(0.123456), four_digits(-12.3456), four_digits(123456.7), four_digits(1.2345e-6)
     ('0.1235', '-12.35', '123457', '1.234e-06')
+    >>> four_digits(0.0123), four_digits(-0.00123456)
+    ('0.0123', '-0.001235')
     """
     if value == 0:
         return "0"
-    if abs(value) >= 1e7 or abs(value) < 1e-4:
+    if abs(value) >= 1e7 or abs(value) < 1e-2:
         return f"{value:.4g}"
     whole = len(str(int(abs(value))))
     return f"{value:.{max(0, 4 - (whole if abs(value) >= 1 else 0))}f}"
