@@ -5,7 +5,7 @@
 
 Each repeat draws a file, asks one regression with the plan that a desk would make at delta 1e-9,
 and compares the widths of its 95 % intervals with those of the interval computed from the file. For
-each case it prints the forecast, the median of the widths of all coefficients and repeats, and the
+each case it prints the forecast, the median of the widths of all coefficients that were given, and the
 quotient realised / forecast: of the median, and of the ninth decile. The last lines summarise the
 quotients by epsilon. None of these files was used to choose the constants of the forecast; the
 files of `benchmarks/questions.py` were.
@@ -96,7 +96,7 @@ class Case:
 
     Attributes:
         forecast: Expected width relative to the file's interval.
-        widths: Realised widths, shape (repeats, coefficients).
+        widths: Realised widths of the coefficients that were given.
     """
 
     forecast: float
@@ -120,20 +120,24 @@ def case(name: str, epsilon: str, rows: int, repeats: int) -> Case:
     plan = memory_plan(schema, keys)
     forecast = forecast_error(plan).widths[0]
     assert forecast is not None
-    widths = []
+    widths: list[float] = []
     for repeat in range(repeats):
         data = draw(rows, np.random.default_rng([11, repeat]))
         columns = [schema.column(each) for each in formula.columns]
         table = pa.table({each: pa.array(data[each]) for each in formula.columns})
-        fit = analyse(formula, [frame_of(0, table, columns)], schema, "shared").fits[0]
-        own = 3.92 * np.sqrt(np.diag(fit.covariance))
         try:
             answer = ask(asked, schema, data[list(schema.names)], epsilon, "", repeat)
         except BadInput as error:
             print(f"none: {error.message[:200]}")
             continue
-        found = [each.combined for each in answer.coefficients]
-        widths.append([each.high - each.low for each in found] / own)
+        frame = frame_of(0, table, columns)
+        own = analyse(formula, [frame], schema, "shared", references=answer.references)
+        errors = np.sqrt(np.diag(own.fits[0].covariance))
+        widths += [
+            (each.combined.high - each.combined.low) / (3.92 * errors[own.names.index(each.name)])
+            for each in answer.coefficients
+            if each.name in own.names
+        ]
     return Case(forecast, np.array(widths))
 
 
