@@ -5,7 +5,7 @@
 
 Each repeat draws a file, asks one regression with the plan that a desk would make at delta 1e-9,
 and compares the widths of its 95 % intervals with those of the interval computed from the file. For
-each case it prints the forecast, the median of the widths of all coefficients that were given, and the
+each case it prints the forecast, the median of the widths of all coefficients given, and the
 quotient realised / forecast: of the median, and of the ninth decile. The last lines summarise the
 quotients by epsilon. None of these files was used to choose the constants of the forecast; the
 files of `benchmarks/questions.py` were.
