@@ -19,6 +19,7 @@ DRAWS = 200
 
 _CHANCE = 3.0
 """Standard deviations of the noise by which model records may differ from a noisy moment."""
+_LEAST = 1e-30  # divisor in place of 0
 _TWICE = 181 / 128  # factor of the entries off the diagonal
 
 
@@ -101,8 +102,9 @@ def estimated_moments(
     expected = w.T @ w / len(w)
     least = measured.variance / 2 * (1 + np.eye(len(expected)))
     noise = least * np.outer(measured.factors, measured.factors) ** 2
-    apart = (measured.noisy - expected) ** 2 / noise
-    usual = max(0.0, 1 - 1 / max(float(apart.mean()), 1e-300))
+    # In variances of the noise, which may be 0.
+    apart = np.maximum((measured.noisy - expected) ** 2 / (noise + _LEAST), _LEAST)
+    usual = max(0.0, 1 - 1 / float(apart.mean()))
     # An entry that model records miss by more than chance is as measured, however good the others.
     part = np.where(apart > _CHANCE**2, np.maximum(1 - 1 / apart, usual), usual)
     return Moments(
