@@ -53,10 +53,10 @@ def declared_estimates(
     Returns:
         A design that gives the names and the order of the coefficients; the coefficients: one
         estimate with each set, combined by Rubin's rule; and their variance by the sampling of the
-        file, shape (coefficients,). None if the formula was not declared or
-        its sums are not in the bundle, if this regression differs from the declared one (another
-        family), if a function hardly varies among the values that occur, or if the release has no
-        posterior sets, whose differences show how uncertain is what the sums do not tell.
+        file, shape (coefficients,). None if the formula was not declared or its sums are not in the
+        bundle, if this regression differs from the declared one (another family), if a function
+        hardly varies among the values that occur, or if the release has no posterior sets, whose
+        differences show how uncertain is what the sums do not tell.
     """
     analysis = _declared_as(bundle, formula)
     if analysis is None or bundle.rule != "posterior" or len(frames) < 2:
@@ -82,8 +82,7 @@ def declared_estimates(
     if transform is None:
         return None
     half, middle = _unit(regression)
-    every = np.kron(_against(design, regression, schema), transform)
-    every = every * half
+    every = np.kron(_against(design, regression, schema), transform) * half
     estimates = np.array([every @ fit.coefficients.ravel() for fit in fits])
     estimates[:, 0] += middle
     covariances = np.array([_symmetric(every @ fit.covariance @ every.T) for fit in fits])

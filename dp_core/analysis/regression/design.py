@@ -24,6 +24,7 @@ Family = Literal["linear", "logistic", "multinomial", "poisson"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
 _HIDDEN = 0.5  # part of a function's variance that bins must leave
+_LINEAR = 1 - 1e-9  # correlation with the number itself from which a function counts as linear
 MAX_COLUMNS = 5_000
 """Most columns of a design; a regression of this size takes minutes."""
 
@@ -164,7 +165,7 @@ def make_design(
     hidden: tuple[str, ...] = ()
     if by_bin:
         raw, x = x, bin_means(formula, frames, schema, terms, x)
-        hidden = _hidden_in_bins(formula, names, terms, raw, x)
+        hidden = _hidden_in_bins(formula, frames, names, terms, raw, x)
     samples = tuple(frame.sample for frame in frames if frame.sample is not None)
     corners = None
     with contextlib.suppress(*uncomputable), np.errstate(all="ignore"):
@@ -228,6 +229,7 @@ def bin_means(
 
 def _hidden_in_bins(
     formula: Formula,
+    frames: Sequence[Frame],
     names: Sequence[str],
     terms: Sequence[int],
     raw: Sequence[Floats],
@@ -235,19 +237,28 @@ def _hidden_in_bins(
 ) -> tuple[str, ...]:
     """Return the columns of functions of which at least half of the variance lies within bins.
 
-    Means of bins leave the slope of a number as it is, but not that of a function which the mean of
-    the outcome does not follow within the bins, such as `I(age == 40)`.
+    Means of bins leave the slope of a number, or of a linear function of it, as it is, but not that
+    of a function which the mean of the outcome does not follow within the bins, such as
+    `I(age == 40)`.
     """
-    functions = [
-        any(not is_column(each.code, name) for each in term.factors for name in each.columns)
-        for term in formula.description.rhs_termlist
-    ]
-    whole, left = (np.concatenate(each).var(axis=0) for each in (raw, means))
-    return tuple(
-        name
-        for name, term, one, other in zip(names, terms, whole, left, strict=True)
-        if functions[term] and other <= _HIDDEN * one
-    )
+    every, left = np.concatenate(raw), np.concatenate(means).var(axis=0)
+    found = []
+    for at, (name, term) in enumerate(zip(names, terms, strict=True)):
+        if left[at] >= _HIDDEN * every[:, at].var():
+            continue
+        factors = formula.description.rhs_termlist[term].factors
+        columns = formula.terms[term]
+        if all(any(is_column(each.code, name) for name in columns) for each in factors):
+            continue
+        numbers = [
+            np.concatenate([np.asarray(each.data[name]) for each in frames]) for name in columns
+        ]
+        if (
+            len(columns) > 1
+            or abs(np.corrcoef(numbers[0].astype(float), every[:, at])[0, 1]) < _LINEAR
+        ):
+            found.append(name)
+    return tuple(found)
 
 
 def _slopes_within(

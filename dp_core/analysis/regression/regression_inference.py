@@ -71,7 +71,7 @@ from dp_core.inference.intervals import interval
 from dp_core.inference.measured_relations import list_groups
 from dp_core.kernel.questions.regressions.shortened import SecondMoments
 
-_FURTHEST = 10.0  # usual effects of which no logarithm has more
+_FURTHEST = 10.0  # usual effects: a larger coefficient of a logarithm is a separated level
 FROM_SUMS = (
     "This formula was declared: the answer combines the sums that were measured for it with the"
     " sets, each weighted by its precision."

@@ -64,8 +64,11 @@ class DeclaredFactor:
         """
         try:
             values = self._computed(numbers).astype(np.float64)
-        except (TypeError, ValueError, ArithmeticError) as error:
-            raise BadInput(f"{self.code} cannot be computed ({error}).") from None
+        except (TypeError, ValueError, ArithmeticError):
+            raise BadInput(
+                f"{self.code} cannot be computed: {self.column} has numbers (a date counts days"
+                " since 1970), so compare and combine it with numbers only."
+            ) from None
         wrong = ~np.isfinite(values)
         if wrong.any():
             raise BadInput(

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 
 MOST_TELLING = 33
-"""Most values of a number with which its functions are compared."""
+"""Most values of a number at which one of its functions is compared with the others."""
 
 _NEARLY = 16.0  # of two functions, the largest difference at which they count as the same
 _APART = 0.5  # most that straight lines differ from a function, in units of 1/`ONE`
@@ -173,18 +173,15 @@ def own_ends(column: Column) -> tuple[float, float]:
 def telling_numbers(regression: DeclaredRegression, schema: Schema) -> dict[str, Floats]:
     """Return values of each predictor that is a number which tell its functions from one another.
 
-    They are its two ends, and places where a function turns, at most `MOST_TELLING` together.
+    They are its two ends, and of each function at most `MOST_TELLING` places where it turns.
     """
     places: dict[str, set[int]] = {}
     for factor in regression.features.factors:
         if isinstance(factor, Number):
-            ends = {0, factor.positions - 1}
-            places.setdefault(factor.name, ends).update(place // 2 for place, _ in factor.knots)
-    found = {}
-    for name, of in places.items():
-        some = np.linspace(0, len(of) - 1, min(len(of), MOST_TELLING)).astype(np.intp)
-        found[name] = _values(schema.column(name))[np.array(sorted(of))[some]]
-    return found
+            turns = np.array([place // 2 for place, _ in factor.knots])
+            some = np.linspace(0, len(turns) - 1, min(len(turns), MOST_TELLING)).astype(np.intp)
+            places.setdefault(factor.name, set()).update(turns[some].tolist())
+    return {name: _values(schema.column(name))[sorted(of)] for name, of in places.items()}
 
 
 def knots_of(values: Floats) -> list[int]:

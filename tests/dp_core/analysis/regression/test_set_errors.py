@@ -13,6 +13,7 @@ import pytest
 
 import dp_core as dp
 from dp_core.analysis.regression.analysis import analyse
+from dp_core.analysis.regression.design import make_design
 from dp_core.analysis.regression.frames import codes_of, frame_of
 from dp_core.analysis.regression.set_errors import corrected
 from dp_core.bundle.reading import Bundle
@@ -21,6 +22,7 @@ from dp_core.inference.formulas.formula import read_formula
 from dp_core.kernel.counting.dataset import Dataset
 from dp_core.methods.trends import UNITS, Trend, scale_of, trends_of
 from dp_core.schema.definition import Column, Level, Schema
+from dp_core.schema.reading.schema_file import parse_schema
 from dp_core.schema.rules.possible_codes import decode
 from tests.measured import NONE, noisy_table
 
@@ -474,5 +476,24 @@ def test_a_function_that_varies_within_bins_is_not_given(hidden):
     assert gone == {name: "bins" for name in gone}
     assert any(name.startswith(hidden) for name in gone)
     assert "age" in {each.name for each in answer.coefficients}
-    kept = made.infer("pay ~ I(age ** 2) + I(age > 50)").not_given
-    assert not [each for each in kept if "declared" in each.reason and each.kind == "bins"]
+    for kept in ("pay ~ I(age ** 2) + I(age > 50)", "pay ~ I(age / 10)"):
+        hiding = [each for each in made.infer(kept).not_given if "declared" in each.reason]
+        assert not hiding
+
+
+def test_a_linear_function_is_treated_as_the_number_itself():
+    """Most of the variance lies within the two bins."""
+    rng = np.random.default_rng(6)
+    pay = np.clip(rng.exponential(30, 2000), 0, 999)
+    file = pd.DataFrame({"pay": pay, "y": np.clip(pay / 10 + rng.normal(0, 3, 2000), 0, 99.9)})
+    pay_bins = {"type": "number", "min": 0, "max": 1000, "edges": [0, 10, 1000]}
+    columns = {"pay": pay_bins, "y": {"type": "number", "min": 0, "max": 100, "bins": 20}}
+    schema = parse_schema({"version": 1, "title": "Pay", "columns": columns})
+    frames = [frame_of(1, pa.Table.from_pandas(file), schema.columns)]
+    hidden = {
+        formula: make_design(
+            read_formula(formula, schema.names), frames, schema, None, by_bin=True
+        ).hidden_in_bins
+        for formula in ("y ~ pay", "y ~ I(pay / 10)", "y ~ I(pay**2)")
+    }
+    assert [*hidden.values()] == [(), (), ("I(pay ** 2)",)]

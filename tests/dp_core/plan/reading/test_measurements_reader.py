@@ -306,6 +306,7 @@ MISTAKES = {
         "[\"income ~ sex + age + age:C(sex, Treatment('male'))\"]",
         ["analyses[1]", "writes sex as C(sex, Treatment('male')) and as sex"],
     ),
+    "a text": ("[\"income ~ I(born > '2000-01-01')\"]", ["analyses[1]", "born has numbers"]),
     "a power": ('["income ~ age**2"]', ["analyses[1]", "written I(age**2)"]),
     "a level beside its column": (
         "[\"income ~ sex + age + age:C(sex == 'male')\"]",
