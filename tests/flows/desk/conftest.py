@@ -27,29 +27,31 @@ def fits(schema: Path, data: str) -> bool:
 
 @dataclass
 class Office:
-    """A project with a question desk `rand`.
+    """A project with a question desk.
 
     Attributes:
         project: The project with data, schema and home.
+        account: Account of the desk, `rand` by default.
         made: Names of the specs whose release was begun.
         perform: Runs one task.
     """
 
     project: Project
+    account: str = "rand"
     made: list[str] = field(default_factory=list)
     perform: Any = plainly
 
     def open(self, largest: str = "1", delta: str = "1e-9", more: str = "") -> Desk:
         path = self.project.folder / "questions.yaml"
         path.write_text(
-            "version: 1\naccount: rand\ndata: town.csv\nschema: town.schema.yaml\n"
+            f"version: 1\naccount: {self.account}\ndata: town.csv\nschema: town.schema.yaml\n"
             f"privacy: {{delta: {delta}}}\nlargest_epsilon: {largest}\n{more}"
         )
         return open_desk(path, self.project.ledger(), **WHO, fits=fits)
 
     @property
     def desk(self) -> Desk:
-        return find_desk("rand")
+        return find_desk(self.account)
 
     def carry_out(self, spec: Path, out: Path) -> None:
         self.made.append(spec.name)
